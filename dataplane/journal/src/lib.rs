@@ -1,0 +1,15 @@
+//! The journal: units, frames, extents, index, recovery, retention. A machine without I/O.
+//!
+//! A journal is a totally ordered, checksummed log shared by many partitions; `docs/FORMAT.md` draws its bytes. [`Store`]
+//! holds the journals of one shard. It is told of completions and the time, and gives back effects. Recovery, which runs
+//! before a shard serves, reads through the blocking [`storage::Storage`] instead.
+//!
+//! Never here: sockets, peers, groups, clocks, threads.
+#![no_std]
+
+extern crate alloc;
+
+pub mod storage;
+pub mod store;
+
+pub use store::Store;
