@@ -16,7 +16,7 @@ pub mod time;
 
 pub use checksum::Checksums;
 pub use ids::{
-    BrokerId, ClusterId, ConnId, DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position,
-    ProducerEpoch, ProducerId, ShardId, TopicId,
+    BrokerId, ClusterId, ConnId, DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position, ProducerEpoch,
+    ProducerId, ShardId, TopicId,
 };
 pub use time::{Mono, Now, WallMs};

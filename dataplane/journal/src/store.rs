@@ -148,7 +148,9 @@ pub enum AppendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// Bytes pushed as slices, whole batches in offset order.
-    Data { bytes: usize },
+    Data {
+        bytes: usize,
+    },
     /// Nothing at or after the offset below the high watermark.
     Empty,
     /// On its way from the device; [`Effect::ReadReady`] follows.
@@ -156,7 +158,9 @@ pub enum ReadOutcome {
     /// Below log start or above log end.
     OutOfRange,
     /// The stored bytes are damaged; the next readable offset.
-    Damaged { next: Offset },
+    Damaged {
+        next: Offset,
+    },
     UnknownPartition,
     /// The device cannot be read.
     Fenced,
@@ -170,57 +174,123 @@ pub struct Store<A: Arena> {
 #[allow(unused_variables, clippy::todo, missing_docs, reason = "contract; bodies follow")]
 impl<A: Arena> Store<A> {
     /// Whether an append of `bytes` would find room in the write tail now.
-    pub fn has_room(&self, arena: &A, bytes: usize) -> bool { todo!() }
+    pub fn has_room(&self, arena: &A, bytes: usize) -> bool {
+        todo!()
+    }
 
     /// Opens a journal that does not exist yet.
-    pub fn create_journal(&mut self, now: Now, entry: &JournalEntry, out: &mut Vec<Effect>) { todo!() }
+    pub fn create_journal(&mut self, now: Now, entry: &JournalEntry, out: &mut Vec<Effect>) {
+        todo!()
+    }
 
     /// Adds a partition of the journal (new, or known from recovery) with its settings.
-    pub fn set_partition(&mut self, now: Now, id: PartitionId, journal: JournalId, config: Arc<TopicConfig>) { todo!() }
+    pub fn set_partition(&mut self, now: Now, id: PartitionId, journal: JournalId, config: Arc<TopicConfig>) {
+        todo!()
+    }
 
     /// Forgets a partition whose id is deleted for ever; its frames are dead from now on.
-    pub fn delete_partition(&mut self, now: Now, id: PartitionId) { todo!() }
+    pub fn delete_partition(&mut self, now: Now, id: PartitionId) {
+        todo!()
+    }
 
     /// Validates a batch (header checked before by `BatchView::check`; records, sequence, size, CRC here), stamps it and
     /// copies it once into the open unit.
-    pub fn append(&mut self, now: Now, id: PartitionId, batch: &BatchView<'_>, arena: &mut A) -> Result<Appended, AppendError> { todo!() }
+    pub fn append(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        batch: &BatchView<'_>,
+        arena: &mut A,
+    ) -> Result<Appended, AppendError> {
+        todo!()
+    }
 
     /// Takes a completion.
-    pub fn handle(&mut self, now: Now, event: Event, arena: &mut A, out: &mut Vec<Effect>) { todo!() }
+    pub fn handle(&mut self, now: Now, event: Event, arena: &mut A, out: &mut Vec<Effect>) {
+        todo!()
+    }
 
     /// Closes and submits units where there is room, submits flushes; once a turn, after the appends.
-    pub fn pump(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) { todo!() }
+    pub fn pump(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
+        todo!()
+    }
 
     /// Retention, freeing, checkpoints, idle closing units; some times a second.
-    pub fn housekeep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) { todo!() }
+    pub fn housekeep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
+        todo!()
+    }
 
     /// Starts an orderly stop: closing units and a last checkpoint. Done when [`Store::is_quiet`].
-    pub fn stop(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) { todo!() }
+    pub fn stop(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
+        todo!()
+    }
 
     /// Nothing in flight.
-    pub fn is_quiet(&self) -> bool { todo!() }
+    pub fn is_quiet(&self) -> bool {
+        todo!()
+    }
 
     /// Reads committed batches from `from` on: whole batches, up to `bytes_max`, but at least one when `at_least_one`.
-    pub fn read(&mut self, now: Now, id: PartitionId, from: Offset, bytes_max: usize, at_least_one: bool, arena: &mut A, slices: &mut Vec<A::Slice>, out: &mut Vec<Effect>) -> ReadOutcome { todo!() }
+    pub fn read(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        from: Offset,
+        bytes_max: usize,
+        at_least_one: bool,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        todo!()
+    }
 
     /// The partition's ends.
-    pub fn bounds(&self, id: PartitionId) -> Option<Bounds> { todo!() }
+    pub fn bounds(&self, id: PartitionId) -> Option<Bounds> {
+        todo!()
+    }
 
     /// Commit position of a journal: everything below is durable.
-    pub fn commit_position(&self, journal: JournalId) -> Option<Position> { todo!() }
+    pub fn commit_position(&self, journal: JournalId) -> Option<Position> {
+        todo!()
+    }
 
     /// Moves the log start by a control frame; the position to wait for. −1 means the high watermark.
-    pub fn move_start(&mut self, now: Now, id: PartitionId, to: Offset, arena: &mut A) -> Result<(Offset, JournalId, Position), AppendError> { todo!() }
+    pub fn move_start(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        to: Offset,
+        arena: &mut A,
+    ) -> Result<(Offset, JournalId, Position), AppendError> {
+        todo!()
+    }
 
     /// The highest epoch at or below `epoch`, and where it ends.
-    pub fn epoch_end(&self, id: PartitionId, epoch: Epoch) -> Option<(Epoch, Offset)> { todo!() }
+    pub fn epoch_end(&self, id: PartitionId, epoch: Epoch) -> Option<(Epoch, Offset)> {
+        todo!()
+    }
 
     /// The first batch whose max timestamp is at least `timestamp` (or, with `None`, the one with the highest), as one slice.
-    pub fn find_time(&mut self, now: Now, id: PartitionId, timestamp: Option<WallMs>, arena: &mut A, slices: &mut Vec<A::Slice>, out: &mut Vec<Effect>) -> ReadOutcome { todo!() }
+    pub fn find_time(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        timestamp: Option<WallMs>,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        todo!()
+    }
 
     /// Producers with state.
-    pub fn producers(&self, id: PartitionId) -> Vec<ProducerInfo> { todo!() }
+    pub fn producers(&self, id: PartitionId) -> Vec<ProducerInfo> {
+        todo!()
+    }
 
     /// Ends and retained bytes of every partition.
-    pub fn sizes(&self) -> Vec<(PartitionId, Bounds)> { todo!() }
+    pub fn sizes(&self) -> Vec<(PartitionId, Bounds)> {
+        todo!()
+    }
 }
