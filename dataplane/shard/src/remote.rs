@@ -1,0 +1,190 @@
+//! What shards tell each other: work on partitions that the other owns, and what came of it.
+//!
+//! The shard that holds the connection is the *home* of a request; the shard whose journal a partition lives in is its
+//! *owner*. Requests carry the received bytes themselves ([`crate::ports::Network::Held`]); the owner makes the one copy and
+//! drops them. Answers carry slices of the owner's arena.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use base::{ConnId, DeviceIndex, Epoch, Offset, PartitionId, ShardId, WallMs};
+
+/// Names a request across shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// The home.
+    pub shard: ShardId,
+    /// The connection there.
+    pub conn: ConnId,
+    /// The request's place in the connection's order of arrival.
+    pub sequence: u64,
+}
+
+/// Why a partition of a request was refused, or `None`. Kafka's error codes are given by name in one table of `protocol`.
+pub type ErrorCode = i16;
+
+/// A batch to append.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendItem {
+    /// Which partition of the request, in its order.
+    pub slot: u32,
+    /// To where.
+    pub partition: PartitionId,
+    /// Where the batch starts in the request's bytes.
+    pub start: u32,
+    /// Length of the batch in bytes.
+    pub len: u32,
+}
+
+/// What came of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendResult {
+    /// As in the item.
+    pub slot: u32,
+    /// Kafka's error code; 0 is none.
+    pub error: ErrorCode,
+    /// Offset of the first record, −1 on error.
+    pub base_offset: Offset,
+    /// What the broker stamped, or −1.
+    pub append_time: WallMs,
+    /// First offset kept, −1 on error.
+    pub log_start: Offset,
+}
+
+/// A partition to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadItem {
+    /// Which partition of the response, in its order.
+    pub slot: u32,
+    /// From where.
+    pub partition: PartitionId,
+    /// First offset wanted.
+    pub offset: Offset,
+    /// About how much.
+    pub bytes_max: u32,
+    /// The epoch the client believes in; −1 is none.
+    pub current_epoch: Epoch,
+    /// The epoch of the last record the client has; −1 is none.
+    pub last_fetched_epoch: Epoch,
+}
+
+/// What reading one partition brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadResult {
+    /// As in the item.
+    pub slot: u32,
+    /// Kafka's error code; 0 is none.
+    pub error: ErrorCode,
+    /// High watermark, −1 on error.
+    pub high_watermark: Offset,
+    /// First offset kept, −1 on error.
+    pub log_start: Offset,
+    /// Where the client's log parts from ours.
+    pub diverging: Option<(Epoch, Offset)>,
+    /// Which of the answer's slices are this partition's: the first of them.
+    pub slices_start: u32,
+    /// How many.
+    pub slices_len: u32,
+}
+
+/// A partition whose ends are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundsItem {
+    /// Which partition of the request, in its order.
+    pub slot: u32,
+    /// Of which.
+    pub partition: PartitionId,
+    /// The epoch the client believes in; −1 is none.
+    pub current_epoch: Epoch,
+    /// Whether the first kept offset is wanted; else the high watermark.
+    pub earliest: bool,
+}
+
+/// The end that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundsResult {
+    /// As in the item.
+    pub slot: u32,
+    /// Kafka's error code; 0 is none.
+    pub error: ErrorCode,
+    /// The offset, −1 on error.
+    pub offset: Offset,
+    /// The leader epoch, −1 on error.
+    pub epoch: Epoch,
+}
+
+/// From one shard to another. `S` are arena slices, `H` held request bytes.
+#[derive(Debug)]
+pub enum Message<S, H> {
+    /// Append these batches; answered with `Appended` once all that were taken are durable.
+    Append {
+        /// Of which request.
+        key: RequestKey,
+        /// The request's bytes.
+        held: H,
+        /// The batches.
+        items: Vec<AppendItem>,
+        /// Whether to answer as soon as the batches are taken (acks=0).
+        hasty: bool,
+    },
+    /// What came of `Append`.
+    Appended {
+        /// As in the request.
+        key: RequestKey,
+        /// One for each item, in any order.
+        results: Vec<AppendResult>,
+    },
+    /// Read these partitions; answered with `Found` once more than `more_than` bytes or an error is there, or the deadline
+    /// has passed, exactly once unless cancelled.
+    Read {
+        /// Of which request.
+        key: RequestKey,
+        /// The partitions, in order of preference.
+        items: Vec<ReadItem>,
+        /// About how many bytes in all; the first batch may be larger.
+        bytes_max: u32,
+        /// Wait until more than this is there.
+        more_than: u32,
+        /// How long to wait, in monotonic nanoseconds of the process.
+        deadline_ns: u64,
+    },
+    /// What came of `Read`.
+    Found {
+        /// As in the request.
+        key: RequestKey,
+        /// The items go back to be asked again.
+        items: Vec<ReadItem>,
+        /// One for each item, in their order.
+        results: Vec<ReadResult>,
+        /// Whole batches.
+        slices: Vec<S>,
+        /// Bytes in them.
+        bytes: u32,
+    },
+    /// Forget a `Read`.
+    Cancel {
+        /// As in the request.
+        key: RequestKey,
+    },
+    /// Give the ends of these partitions.
+    Bounds {
+        /// Of which request.
+        key: RequestKey,
+        /// The partitions.
+        items: Vec<BoundsItem>,
+    },
+    /// What came of `Bounds`.
+    BoundsFound {
+        /// As in the request.
+        key: RequestKey,
+        /// One for each item, in any order.
+        results: Vec<BoundsResult>,
+    },
+    /// A flush failed on a device: no durable position may move there.
+    DeviceFailed {
+        /// Which.
+        device: DeviceIndex,
+        /// Why, for the log.
+        reason: String,
+    },
+}
