@@ -27,8 +27,8 @@ mod mapping;
 #[cfg(test)]
 mod tests;
 
-pub use mapping::PageKind;
 use mapping::Mapping;
+pub use mapping::PageKind;
 
 /// Granularity of blocks: the sector size that `O_DIRECT` asks for at most.
 pub const PAGE: usize = 4096;

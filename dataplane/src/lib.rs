@@ -5,3 +5,6 @@
 
 pub mod arena;
 pub mod checksums;
+pub mod device;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,223 @@
+//! The blocking face of a device: recovery, the keeper and offline tools.
+//!
+//! # Safety model
+//! Every system call gets a descriptor that lives as long as the call and a buffer that is borrowed for the call. Direct I/O
+//! wants aligned memory: buffers of the caller that are not aligned go through [`Bounce`], which owns its allocation.
+#![allow(unsafe_code, reason = "STYLE rule 18: device system calls that std does not wrap")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::ptr::NonNull;
+
+use journal::storage::{Storage, StorageError};
+
+use super::{DeviceFile, DeviceKind};
+
+const ALIGN: usize = 4096;
+/// 1 MiB: large enough that a direct transfer runs at the device's rate.
+const BOUNCE: usize = 1 << 20;
+
+/// Aligned memory for callers whose buffer is not.
+#[derive(Debug)]
+struct Bounce(NonNull<u8>);
+
+// SAFETY: owns its allocation like a `Box<[u8]>`.
+unsafe impl Send for Bounce {}
+
+impl Bounce {
+    const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(BOUNCE, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a valid layout"),
+    };
+
+    fn new() -> Self {
+        // SAFETY: the layout's size is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(Self::LAYOUT) };
+        Self(NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(Self::LAYOUT)))
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the allocation has this length, is initialised, and is borrowed through `&mut self`.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), BOUNCE) }
+    }
+}
+
+impl Drop for Bounce {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed only here.
+        unsafe { std::alloc::dealloc(self.0.as_ptr(), Self::LAYOUT) };
+    }
+}
+
+/// A device with blocking calls. Several may exist for one device; they share its lock.
+#[derive(Debug)]
+pub struct BlockingStorage {
+    device: DeviceFile,
+    bounce: Option<Bounce>,
+    zeros: Option<Bounce>,
+}
+
+impl BlockingStorage {
+    /// The blocking face of `device`.
+    #[must_use]
+    pub const fn new(device: DeviceFile) -> Self {
+        Self { device, bounce: None, zeros: None }
+    }
+
+    /// The device.
+    #[must_use]
+    pub const fn device(&self) -> &DeviceFile {
+        &self.device
+    }
+
+    fn error(&self, call: &str, offset: u64, error: &io::Error) -> StorageError {
+        if error.raw_os_error() == Some(libc::ENOSPC) {
+            return StorageError::Full;
+        }
+        StorageError::Io(format!("{call} at {offset} of {}: {error}", self.device.path().display()))
+    }
+
+    /// Writes zeros over `offset .. offset + len` in steps of 1 MiB, calling `pace` with the bytes done after each; it stops
+    /// early when `pace` says so.
+    ///
+    /// # Errors
+    /// As [`Storage::write`].
+    pub fn write_zeros(
+        &mut self,
+        offset: u64,
+        len: u64,
+        mut pace: impl FnMut(u64) -> bool,
+    ) -> Result<(), StorageError> {
+        let mut done = 0;
+        while done < len {
+            let step = usize::try_from(len - done).map_or(BOUNCE, |left| left.min(BOUNCE));
+            let zeros = self.zeros.get_or_insert_with(Bounce::new).bytes();
+            let result = self.device.file().write_all_at(&zeros[..step], offset + done);
+            result.map_err(|error| self.error("writing zeros", offset + done, &error))?;
+            done += step as u64;
+            if !pace(done) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn aligned(bytes: &[u8]) -> bool {
+    bytes.as_ptr().addr().is_multiple_of(ALIGN) && bytes.len().is_multiple_of(ALIGN)
+}
+
+impl Storage for BlockingStorage {
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+
+    fn grow(&mut self, len: u64) -> Result<(), StorageError> {
+        let now = self.device.len();
+        if len <= now {
+            return Ok(());
+        }
+        if self.device.kind() == DeviceKind::Block {
+            return Err(StorageError::Full);
+        }
+        let grown = allocate(self.device.file(), now, len - now).and_then(|()| self.device.file().sync_all());
+        if let Err(error) = grown {
+            // What was allocated before the failure goes back, so that a full disk is not made fuller.
+            let _ = self.device.file().set_len(now);
+            return Err(self.error("allocating", now, &error));
+        }
+        self.device.set_len(len);
+        // `fallocate` leaves unwritten extents, whose first write costs twice; so zeros are written too.
+        self.write_zeros(now, len - now, |_| true)?;
+        self.flush()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        let file = self.device.file();
+        let result = if aligned(into) {
+            file.read_exact_at(into, offset)
+        } else {
+            let bounce = self.bounce.get_or_insert_with(Bounce::new).bytes();
+            let mut at = offset;
+            into.chunks_mut(BOUNCE).try_for_each(|part| {
+                let whole = part.len().next_multiple_of(ALIGN);
+                file.read_exact_at(&mut bounce[..whole], at)?;
+                part.copy_from_slice(&bounce[..part.len()]);
+                at += part.len() as u64;
+                Ok(())
+            })
+        };
+        result.map_err(|error| self.error("reading", offset, &error))
+    }
+
+    fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), StorageError> {
+        assert!(from.len().is_multiple_of(ALIGN), "whole sectors are written");
+        let file = self.device.file();
+        let result = if aligned(from) {
+            file.write_all_at(from, offset)
+        } else {
+            let bounce = self.bounce.get_or_insert_with(Bounce::new).bytes();
+            let mut at = offset;
+            from.chunks(BOUNCE).try_for_each(|part| {
+                bounce[..part.len()].copy_from_slice(part);
+                file.write_all_at(&bounce[..part.len()], at)?;
+                at += part.len() as u64;
+                Ok(())
+            })
+        };
+        result.map_err(|error| self.error("writing", offset, &error))
+    }
+
+    fn flush(&mut self) -> Result<(), StorageError> {
+        self.device.file().sync_data().map_err(|error| self.error("flushing", 0, &error))
+    }
+}
+
+fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let (offset, len) = (i64::try_from(offset).map_err(too_large)?, i64::try_from(len).map_err(too_large)?);
+    loop {
+        // SAFETY: the descriptor is open; no memory is involved.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset, len) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // A file system without fallocate: the zeros that follow allocate.
+            Some(libc::EOPNOTSUPP) => return file.set_len((offset + len).cast_unsigned()),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Bytes of a file or block device.
+pub(super) fn length(file: &File, kind: DeviceKind) -> io::Result<u64> {
+    if kind == DeviceKind::File {
+        return Ok(file.metadata()?.len());
+    }
+    const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
+    let mut bytes = 0u64;
+    // SAFETY: BLKGETSIZE64 writes one u64 to the address given.
+    if unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(bytes)
+}
+
+/// Smallest direct transfer that the kernel takes for this file (`STATX_DIOALIGN`, Linux 6.1); 0: none; `None`: not told.
+pub(super) fn direct_alignment(file: &File) -> io::Result<Option<u32>> {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: an empty path with AT_EMPTY_PATH names the descriptor itself; `answer` has room for the struct.
+    let failed = unsafe {
+        libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, answer.as_mut_ptr())
+    } != 0;
+    if failed {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all-zero is a valid `statx`, and the kernel has filled it.
+    let answer = unsafe { answer.assume_init() };
+    Ok((answer.stx_mask & libc::STATX_DIOALIGN != 0).then_some(answer.stx_dio_offset_align))
+}
