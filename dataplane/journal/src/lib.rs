@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod format;
 pub mod storage;
 pub mod store;
 
