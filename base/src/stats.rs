@@ -1,6 +1,10 @@
 //! Counters that one core writes and others read: relaxed atomics, no locks, no lookups.
 
+mod shard;
+
 use core::sync::atomic::{AtomicU64, Ordering};
+
+pub use shard::{API_KEYS, ApiStats, METRICS, Metric, ShardStats, Source};
 
 /// A number that only its owner adds to.
 #[derive(Debug, Default)]

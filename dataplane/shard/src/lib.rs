@@ -6,5 +6,11 @@
 
 extern crate alloc;
 
+mod limits;
 pub mod ports;
+mod queue;
 pub mod remote;
+mod shard;
+
+pub use limits::{Limits, ShardConfig};
+pub use shard::{Idle, Shard};
