@@ -42,12 +42,7 @@ pub const KEYS: &[Key] = &[
         default: "",
         doc: "A data device: a file that Barelog makes, or a raw block device that it takes over whole.",
     },
-    Key {
-        name: "devices[].kind",
-        kind: Kind::Choice(&["file", "block"]),
-        default: "file",
-        doc: "What the path is.",
-    },
+    Key { name: "devices[].kind", kind: Kind::Choice(&["file", "block"]), default: "file", doc: "What the path is." },
     Key {
         name: "devices[].size",
         kind: Kind::Bytes { min: 512 << 20, max: u64::MAX },
@@ -84,7 +79,12 @@ pub const KEYS: &[Key] = &[
         default: "laptop",
         doc: "Built-in profile name, or the path of a profile file.",
     },
-    Key { name: "num.partitions", kind: COUNT, default: "1", doc: "Partitions of a topic that is created without saying." },
+    Key {
+        name: "num.partitions",
+        kind: COUNT,
+        default: "1",
+        doc: "Partitions of a topic that is created without saying.",
+    },
     Key {
         name: "auto.create.topics.enable",
         kind: Kind::Bool,
@@ -252,8 +252,12 @@ impl BrokerConfig {
     /// Checks the text of a file.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
         let settings = Settings::parse(file, text, KEYS)?;
-        let small = |key: &str| i32::try_from(settings.int(key)).map_err(|_| settings.refuse(key, None, format!("{key} is too large")));
-        let count = |key: &str| u32::try_from(settings.int(key)).map_err(|_| settings.refuse(key, None, format!("{key} is too large")));
+        let small = |key: &str| {
+            i32::try_from(settings.int(key)).map_err(|_| settings.refuse(key, None, format!("{key} is too large")))
+        };
+        let count = |key: &str| {
+            u32::try_from(settings.int(key)).map_err(|_| settings.refuse(key, None, format!("{key} is too large")))
+        };
         let session_ms = (
             settings.int("group.min.session.timeout.ms").unsigned_abs(),
             settings.int("group.max.session.timeout.ms").unsigned_abs(),
@@ -367,7 +371,8 @@ fn listeners(settings: &Settings) -> Result<Vec<Listener>, ConfigError> {
 }
 
 fn is_unspecified(ip: IpAddr) -> bool {
-    ip.is_unspecified() || matches!(ip, IpAddr::V6(six) if six.to_ipv4_mapped().is_some_and(|four| four.is_unspecified()))
+    ip.is_unspecified()
+        || matches!(ip, IpAddr::V6(six) if six.to_ipv4_mapped().is_some_and(|four| four.is_unspecified()))
 }
 
 fn host_port(settings: &Settings, index: usize, text: &str) -> Result<(String, u16), ConfigError> {
@@ -390,8 +395,9 @@ fn address(settings: &Settings, key: &str, index: Option<usize>) -> Result<Socke
         None => settings.text(key),
     };
     let text = text.ok_or_else(|| settings.refuse(key, index, format!("{key} is missing")))?;
-    text.parse()
-        .map_err(|_| settings.refuse(key, index, format!("{text:?} is not an IP address and port such as 127.0.0.1:9092")))
+    text.parse().map_err(|_| {
+        settings.refuse(key, index, format!("{text:?} is not an IP address and port such as 127.0.0.1:9092"))
+    })
 }
 
 fn cluster_id(settings: &Settings) -> Result<Option<u128>, ConfigError> {
@@ -436,7 +442,9 @@ pub fn load_profile(name: &str) -> Result<Profile, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
         file: name.into(),
         line: None,
-        what: format!("there is no built-in profile {name}, and as a file it cannot be read: {error}; built in is: laptop"),
+        what: format!(
+            "there is no built-in profile {name}, and as a file it cannot be read: {error}; built in is: laptop"
+        ),
     })?;
     let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy().into_owned());
     Profile::parse(&stem, name, &text)

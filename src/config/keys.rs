@@ -225,7 +225,11 @@ fn convert(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
     match (key.kind, value) {
         (Kind::Int { min, max }, DeValue::Integer(number)) => {
             let n = i64::from_str_radix(number.as_str(), number.radix()).map_err(|error| error.to_string())?;
-            if n < min || n > max { Err(format!("must lie between {min} and {max}, not {n}")) } else { Ok(Value::Int(n)) }
+            if n < min || n > max {
+                Err(format!("must lie between {min} and {max}, not {n}"))
+            } else {
+                Ok(Value::Int(n))
+            }
         }
         (Kind::Int { .. }, _) => Err("must be a whole number".into()),
         (Kind::Bool, DeValue::Boolean(b)) => Ok(Value::Bool(*b)),

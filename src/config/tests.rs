@@ -31,7 +31,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_valid_key() {
     let text = "node.id = 3\n\n[num]\npartition = 4\n";
     assert_eq!(refused(text), "barelog.toml:4: unknown key num.partition; the nearest valid key is num.partitions");
     let text = "[[listeners]]\nname = \"a\"\nbnd = \"127.0.0.1:1\"\n";
-    assert_eq!(refused(text), "barelog.toml:3: unknown key listeners[0].bnd; the nearest valid key is listeners[].bind");
+    assert_eq!(
+        refused(text),
+        "barelog.toml:3: unknown key listeners[0].bnd; the nearest valid key is listeners[].bind"
+    );
     let error = Profile::parse("p", "p.toml", "[memory]\ntial = \"1 GiB\"\n").unwrap_err().to_string();
     assert_eq!(error, "p.toml:2: unknown key memory.tial; the nearest valid key is memory.tail");
 }
@@ -40,7 +43,9 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_valid_key() {
 fn a_wrong_type_or_range_is_named_with_its_line() {
     assert!(refused("num.partitions = 0").starts_with("barelog.toml:1: num.partitions must lie between 1"));
     assert_eq!(refused("num.partitions = \"four\""), "barelog.toml:1: num.partitions must be a whole number");
-    assert!(refused("[message]\nmax.bytes = \"99 GiB\"").starts_with("barelog.toml:2: message.max.bytes must lie between"));
+    assert!(
+        refused("[message]\nmax.bytes = \"99 GiB\"").starts_with("barelog.toml:2: message.max.bytes must lie between")
+    );
     assert!(refused("listeners = 3").contains("unknown key listeners"));
     assert!(refused("node.id = 1\nnode.id = 2").starts_with("barelog.toml:2:"));
     assert!(refused("log.format = \"xml\"").contains("must be one of text, json"));

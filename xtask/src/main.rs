@@ -1,1 +1,50 @@
-fn main() {}
+//! The one tool: `cargo xtask setup | test | ci | tidy | fix | bench | sim | bless`.
+
+#![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
+
+mod run;
+mod setup;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  setup    install what the tests need (apt as root; else say what to install), into the system and .tools/
+  test     everything that has to pass before a change lands; prints what it skips, and in CI a skip fails
+  tidy     formatting, lints, who imports whom, links, file lengths
+  fix      rustfmt and clippy's own fixes
+  sim      [--seed N] [--count M]  the journal on a simulated device
+  bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
+  bless    rewrite generated documents and golden files
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.first().map(String::as_str) {
+        Some("setup") => setup::setup(),
+        Some("test") => test::test(),
+        Some("tidy") => tidy::tidy(),
+        Some("fix") => tidy::fix(),
+        Some("sim") => test::sim(&args[1..]),
+        Some("bench") => test::bench(&args[1..]),
+        Some("bless") => test::bless(),
+        Some("help" | "--help" | "-h") => {
+            eprint!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

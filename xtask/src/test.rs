@@ -1,0 +1,115 @@
+//! What has to pass before a change lands.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{cargo, root, run, which};
+use crate::{setup, tidy};
+
+/// Seeds of the journal's simulation in a full test run.
+const SIM_SEEDS: &str = "2000";
+
+/// The whole test run.
+pub fn test() -> Result<()> {
+    let started = Instant::now();
+    step("setup", setup::setup)?;
+    step("tidy", tidy::quick)?;
+    step("build with only cargo, rustc and cc on PATH", bare_build)?;
+    step("unit, property and simulation tests", || {
+        run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--exclude", "barelog"])
+            .env("BARELOG_SIM_SEEDS", SIM_SEEDS))
+    })?;
+    step("the binary: unit tests, real clients, kills, system tests", || {
+        run(with_tools(&mut cargo(&["test", "--package", "barelog", "--", "--test-threads=2"])))
+    })?;
+    step("librdkafka through the rdkafka crate", || {
+        run(with_tools(&mut cargo(&["test", "--package", "barelog-benches"])))
+    })?;
+    step("demo", || {
+        run(&mut Command::new(binary()).args(["demo", "--once", "--messages", "200000"]).current_dir(root()))
+    })?;
+    eprintln!("xtask: all tests passed in {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("xtask: {name}");
+    let started = Instant::now();
+    work().with_context(|| name.to_string())?;
+    eprintln!("xtask: {name}: {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+/// The release binary that [`bare_build`] made.
+fn binary() -> PathBuf {
+    target().join("release/barelog")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Tells tests where the binary and the clients are.
+fn with_tools(command: &mut Command) -> &mut Command {
+    command.env("BARELOG_BIN", binary()).env("BARELOG_PYTHON", setup::python()).env("BARELOG_JARS", setup::jars())
+}
+
+/// Builds the release binary where no C++ compiler, make, cmake or libclang is to be found.
+fn bare_build() -> Result<()> {
+    let folder = target().join("bare-path");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder)?;
+    // `cc` calls `as` and `ld` by name, and `ar` collects what the `cc` crate has compiled.
+    for program in ["cargo", "rustc", "cc", "as", "ld", "ar"] {
+        link(program, &folder)?;
+    }
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(Command::new(cargo)
+        .args(["build", "--release", "--package", "barelog"])
+        .current_dir(root())
+        .env("PATH", &folder)
+        .env_remove("CXX")
+        .env("LIBCLANG_PATH", "/nonexistent"))
+}
+
+fn link(program: &str, folder: &Path) -> Result<()> {
+    let found = match program {
+        "rustc" => std::env::var_os("CARGO").map(|cargo| PathBuf::from(cargo).with_file_name("rustc")),
+        "cargo" => std::env::var_os("CARGO").map(PathBuf::from),
+        _ => None,
+    };
+    let found = found.filter(|path| path.is_file()).or_else(|| which(program));
+    let Some(found) = found else { bail!("{program} is not on PATH") };
+    symlink(&found, folder.join(program)).with_context(|| format!("cannot link {program}"))
+}
+
+/// Runs the simulation alone: `--seed N` the first seed, `--count M` how many.
+pub fn sim(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["test", "--package", "barelog-sim", "--", "--nocapture"]);
+    for pair in args.chunks(2) {
+        match pair {
+            [name, value] if name == "--seed" => command.env("BARELOG_SIM_SEED", value),
+            [name, value] if name == "--count" => command.env("BARELOG_SIM_SEEDS", value),
+            _ => bail!("cargo xtask sim [--seed N] [--count M]"),
+        };
+    }
+    run(&mut command)
+}
+
+/// Runs the benchmarks, which write their own tables.
+pub fn bench(args: &[String]) -> Result<()> {
+    run(&mut cargo(&["build", "--release", "--package", "barelog"]))?;
+    let mut all = vec!["run", "--release", "--package", "barelog-benches", "--bin", "table", "--"];
+    all.extend(args.iter().map(String::as_str));
+    run(with_tools(&mut cargo(&all)))
+}
+
+/// Rewrites generated documents and golden files.
+pub fn bless() -> Result<()> {
+    run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--lib", "--bins", "--test", "*golden*"])
+        .env("BLESS", "1"))
+}
