@@ -9,7 +9,9 @@
 
 extern crate alloc;
 
+pub mod device;
 pub mod format;
+pub mod pool;
 pub mod storage;
 pub mod store;
 

@@ -102,10 +102,7 @@ impl<'a> Writer<'a> {
 /// Where a page's checksum lies: its last 8 bytes, in every version.
 const PAGE_SUM_AT: usize = SECTOR - 8;
 
-/// Bytes before the fields of a page: magic, version, algorithm, five bytes of zero.
-pub(super) const PAGE_HEAD: usize = 16;
-
-/// Starts a 4 KiB page: zeroes it, writes magic, version and algorithm. The fields follow at [`PAGE_HEAD`].
+/// Starts a 4 KiB page: zeroes it, writes magic, version, algorithm and five bytes of zero. The fields follow at 16.
 pub(super) fn page_begin<'a>(page: &'a mut [u8; SECTOR], magic: &[u8; 8]) -> Writer<'a> {
     page.fill(0);
     let mut writer = Writer::new(&mut page[..PAGE_SUM_AT]);

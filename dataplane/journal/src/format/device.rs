@@ -3,11 +3,10 @@
 use base::image::Secret;
 use base::{BrokerId, Checksums, ClusterId, Epoch, JournalId, Position};
 
-use super::bytes::{PAGE_HEAD, page_begin, page_open, page_seal};
+use super::bytes::{page_begin, page_open, page_seal};
 use super::error::FormatError;
 use super::{Chain, SECTOR};
 
-const LABEL_MAGIC: &[u8; 8] = b"BARELOGD";
 const STATE_MAGIC: &[u8; 8] = b"BARELOGS";
 const EXTENT_MAGIC: &[u8; 8] = b"BARELOGX";
 
@@ -31,6 +30,8 @@ pub struct Label {
 }
 
 impl Label {
+    /// The first bytes of a device.
+    pub const MAGIC: &[u8; 8] = b"BARELOGD";
     /// The first copy.
     pub const FIRST_AT: u64 = 0;
     /// The second copy, 60 KiB on.
@@ -40,7 +41,7 @@ impl Label {
 
     /// Writes the page.
     pub fn encode(&self, sums: &Checksums, page: &mut [u8; SECTOR]) {
-        let mut writer = page_begin(page, LABEL_MAGIC);
+        let mut writer = page_begin(page, Self::MAGIC);
         writer
             .put(&self.cluster.0.to_le_bytes())
             .put(&self.device.to_le_bytes())
@@ -57,7 +58,7 @@ impl Label {
     /// # Errors
     /// As [`FormatError`] says; `Field` where the areas overlap or are not aligned.
     pub fn decode(bytes: &[u8], sums: &Checksums) -> Result<Self, FormatError> {
-        let mut reader = page_open(bytes, LABEL_MAGIC, sums)?;
+        let mut reader = page_open(bytes, Self::MAGIC, sums)?;
         let cluster = ClusterId(reader.u128()?);
         let device = reader.u128()?;
         let broker = BrokerId(reader.i32()?);
@@ -78,6 +79,10 @@ impl Label {
         let sector = SECTOR as u64;
         if self.extent_len < 2 * sector || !self.extent_len.is_multiple_of(sector) {
             return Err(FormatError::Field("extent length"));
+        }
+        // 65,536 journals are 512 MiB of slots: more is a label gone wrong, and would be read into memory.
+        if self.state_pairs > 1 << 16 {
+            return Err(FormatError::Field("state pairs"));
         }
         if self.state_offset < Self::SECOND_AT + sector || !self.state_offset.is_multiple_of(sector) {
             return Err(FormatError::Field("state offset"));
@@ -293,5 +298,3 @@ impl ExtentHeader {
         Ok(Self { kind, generation, cluster, device, journal, offset, len, start, epoch, chain, secret })
     }
 }
-
-const _: () = assert!(PAGE_HEAD == 16);
