@@ -233,6 +233,9 @@ pub struct Image {
     pub topics_by_id: SharedMap<TopicId, Arc<TopicEntry>>,
     /// Journals by id.
     pub journals: SharedMap<JournalId, Arc<JournalEntry>>,
+    /// Every partition id below this one was given out. One of them that no topic has is deleted for ever; an id at or
+    /// above is merely unknown, and its frames are kept.
+    pub partitions_below: PartitionId,
 }
 
 /// What changed from one image to the next, so that a shard need not compare them.

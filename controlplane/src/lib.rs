@@ -2,3 +2,9 @@
 
 pub mod dataplane;
 pub mod groups;
+pub mod metadata;
+pub mod random;
+pub mod settings;
+pub mod shards;
+
+pub use settings::BrokerSettings;
