@@ -14,5 +14,11 @@ extern crate alloc;
 pub mod api;
 pub mod batch;
 pub mod error;
+pub mod fetch;
 pub mod frame;
+pub mod list_offsets;
+pub mod produce;
+mod view;
 pub mod wire;
+
+pub use view::{Element, Elements, Leader, NodeEndpoint, TopicRef};
