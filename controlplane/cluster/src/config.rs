@@ -170,13 +170,7 @@ const fn applies(
     ConfigDef { name, kind, effect: Effect::Applies, doc, broker_name: Some(broker_name), default: Default::Broker(of) }
 }
 
-const fn fixed(
-    name: &'static str,
-    kind: Kind,
-    value: &'static str,
-    doc: &'static str,
-    why: &'static str,
-) -> ConfigDef {
+const fn fixed(name: &'static str, kind: Kind, value: &'static str, doc: &'static str, why: &'static str) -> ConfigDef {
     ConfigDef {
         name,
         kind,
@@ -296,13 +290,7 @@ pub static TOPIC_CONFIGS: &[ConfigDef] = &[
         "How many replicas must hold a record durably before acks=all is answered; with fewer in sync it is refused with NOT_ENOUGH_REPLICAS.",
     ),
     without("preallocate", Kind::Boolean, "false", "Whether segment files are allocated ahead.", SEGMENTS),
-    without(
-        "remote.log.copy.disable",
-        Kind::Boolean,
-        "false",
-        "Whether copying to the tier stops.",
-        TIERING,
-    ),
+    without("remote.log.copy.disable", Kind::Boolean, "false", "Whether copying to the tier stops.", TIERING),
     without(
         "remote.log.delete.on.disable",
         Kind::Boolean,
@@ -465,11 +453,7 @@ pub fn resolve(overrides: &Overrides, defaults: &TopicConfig) -> TopicConfig {
             Some("CreateTime") => TimestampType::Create,
             _ => defaults.timestamp_type,
         },
-        timestamp_before_ms_max: number(
-            overrides,
-            "message.timestamp.before.max.ms",
-            defaults.timestamp_before_ms_max,
-        ),
+        timestamp_before_ms_max: number(overrides, "message.timestamp.before.max.ms", defaults.timestamp_before_ms_max),
         timestamp_after_ms_max: number(overrides, "message.timestamp.after.max.ms", defaults.timestamp_after_ms_max),
         min_insync_replicas: number(overrides, "min.insync.replicas", defaults.min_insync_replicas),
     }

@@ -17,9 +17,9 @@ pub(crate) struct Seat {
 
 /// The seat whose journal has the fewest partitions; one without a journal yet has none. `None` when there is no broker.
 pub(crate) fn seat_for_partition(state: &State, class: JournalClass) -> Option<Seat> {
-    let seats = state.brokers().flat_map(|(broker, known)| {
-        (0..known.journals_per_class).map(move |slot| Seat { class, broker, slot })
-    });
+    let seats = state
+        .brokers()
+        .flat_map(|(broker, known)| (0..known.journals_per_class).map(move |slot| Seat { class, broker, slot }));
     seats.min_by_key(|seat| {
         let partitions = state.seated(seat).and_then(|id| state.journal(id)).map_or(0, |journal| journal.partitions);
         (partitions, *seat)

@@ -302,7 +302,11 @@ impl State {
                 if devices.is_empty() || *journals_per_class == 0 { Err(Refused::BadBroker) } else { Ok(()) }
             }
             Command::RaiseEpoch { above, .. } => {
-                if self.epoch.max(*above).0 == i32::MAX { Err(Refused::Exhausted("epoch")) } else { Ok(()) }
+                if self.epoch.max(*above).0 == i32::MAX {
+                    Err(Refused::Exhausted("epoch"))
+                } else {
+                    Ok(())
+                }
             }
             Command::CreateTopic { id, name, partitions, configs, .. } => {
                 self.check_new_topic(*id, name)?;
@@ -418,13 +422,7 @@ impl State {
         if self.brokers.is_empty() { Err(Refused::NoBroker) } else { Ok(()) }
     }
 
-    fn grow(
-        &mut self,
-        mut topic: Topic,
-        more: u32,
-        class: JournalClass,
-        entropy: Entropy,
-    ) -> Result<Applied, Refused> {
+    fn grow(&mut self, mut topic: Topic, more: u32, class: JournalClass, entropy: Entropy) -> Result<Applied, Refused> {
         let mut change = Change::default();
         for _ in 0..more {
             let seat = placement::seat_for_partition(self, class).ok_or(Refused::NoBroker)?;
@@ -548,4 +546,4 @@ const NO_DEFAULTS: base::image::TopicConfig = base::image::TopicConfig {
 };
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -60,7 +60,9 @@ pub enum MetadataError {
         newest: u32,
     },
     /// The configuration says another identity than the directory.
-    #[error("{key} is {configured} in the configuration, but {path} belongs to {kept}: restore the old value or use another data directory")]
+    #[error(
+        "{key} is {configured} in the configuration, but {path} belongs to {kept}: restore the old value or use another data directory"
+    )]
     Identity {
         /// `cluster.id` or `node.id`.
         key: &'static str,
@@ -231,11 +233,7 @@ impl MetadataFile {
         }
     }
 
-    fn write_identity(
-        &self,
-        cluster: Option<ClusterId>,
-        broker: Option<BrokerId>,
-    ) -> Result<Identity, MetadataError> {
+    fn write_identity(&self, cluster: Option<ClusterId>, broker: Option<BrokerId>) -> Result<Identity, MetadataError> {
         let cluster = match cluster {
             Some(cluster) => cluster,
             None => ClusterId(crate::random::uuid().map_err(|source| self.io_error(source))?),
@@ -282,8 +280,8 @@ impl MetadataFile {
             if index != self.next {
                 return Err(self.damaged(format!("command {} is missing", self.next)));
             }
-            let command = codec::decode_command(&bytes)
-                .map_err(|error| self.decode_error(&format!("command {index}"), error))?;
+            let command =
+                codec::decode_command(&bytes).map_err(|error| self.decode_error(&format!("command {index}"), error))?;
             // A refused command changed nothing when it was written, and changes nothing now.
             let _ = state.apply(&command);
             self.next += 1;

@@ -79,10 +79,8 @@ impl SingleStore {
     ) -> Result<Self, StartError> {
         let devices: Vec<DeviceUuid> = local.devices.clone();
         let broker = local.broker;
-        let commands = [
-            Command::RegisterBroker { broker, devices, journals_per_class },
-            Command::RaiseEpoch { broker, above },
-        ];
+        let commands =
+            [Command::RegisterBroker { broker, devices, journals_per_class }, Command::RaiseEpoch { broker, above }];
         for command in &commands {
             state.check(command).map_err(StartError::Refused)?;
         }
