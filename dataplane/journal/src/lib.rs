@@ -9,10 +9,20 @@
 
 extern crate alloc;
 
+mod append;
+mod commit;
 pub mod device;
 pub mod format;
+mod index;
+mod journal;
+mod lane;
+mod partition;
 pub mod pool;
+mod producers;
+mod read;
 pub mod storage;
 pub mod store;
+#[cfg(test)]
+mod testing;
 
 pub use store::Store;

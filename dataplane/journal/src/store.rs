@@ -4,11 +4,18 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::image::{JournalEntry, TopicConfig};
+use alloc::collections::VecDeque;
+
+use base::image::{JournalEntry, SeededHash, SeededMap, TopicConfig};
 use base::memory::{Arena, Block};
 use base::message::{Bounds, ProducerInfo};
-use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
+use base::{BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
 use protocol::batch::BatchView;
+
+use crate::format::Label;
+use crate::journal::Journal;
+use crate::lane::Lane;
+use crate::partition::{Partition, Partitions};
 
 /// How writes of a device become durable; chosen at start from what the device reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,10 @@ pub enum Durability {
 pub struct StoreConfig {
     /// The cluster in every unit header.
     pub cluster: ClusterId,
+    /// This broker, for the epoch starts.
+    pub broker: BrokerId,
+    /// Random id of this run of the process.
+    pub incarnation: u128,
     /// Checksum functions.
     pub sums: Checksums,
     /// Seed of hash tables.
@@ -46,6 +57,15 @@ pub struct StoreConfig {
     pub producer_expiry_ms: i64,
     /// By device index.
     pub durability: Vec<Durability>,
+}
+
+/// A device as the store of one shard uses it.
+#[derive(Clone, Debug)]
+pub struct StoreDevice {
+    /// Its label.
+    pub label: Label,
+    /// Pairs of local-state slots that journals created by this shard may take; no other shard has them.
+    pub free_pairs: Vec<u32>,
 }
 
 /// Where an extent lies.
@@ -166,35 +186,125 @@ pub enum ReadOutcome {
     Fenced,
 }
 
-/// The journals of one shard.
+/// The journals of one shard. Lives on that shard's core; nothing in it is shared.
 pub struct Store<A: Arena> {
-    _arena: core::marker::PhantomData<A>,
+    pub(crate) config: StoreConfig,
+    pub(crate) hash: SeededHash,
+    pub(crate) devices: Vec<StoreDevice>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) journals: Vec<Journal>,
+    pub(crate) journal_slots: SeededMap<JournalId, u16>,
+    pub(crate) partitions: Partitions,
+    /// By device: journals (by slot) that wait for an extent, in the order they asked.
+    pub(crate) asking: Vec<VecDeque<u16>>,
+    /// Rises with every chunk.
+    pub(crate) stamp: u64,
+    /// Rises with every fold.
+    pub(crate) folds: u64,
+    pub(crate) stopping: bool,
+    _arena: core::marker::PhantomData<fn(A)>,
 }
 
-#[allow(unused_variables, clippy::todo, missing_docs, reason = "contract; bodies follow")]
-impl<A: Arena> Store<A> {
-    /// Whether an append of `bytes` would find room in the write tail now.
-    pub fn has_room(&self, arena: &A, bytes: usize) -> bool {
-        todo!()
+impl<A: Arena> core::fmt::Debug for Store<A> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Store").field("journals", &self.journals.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a token stands for: 8 bits of kind, 16 of a slot, 40 of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// A unit write: journal and number of the flight.
+    Unit(u16, u64),
+    /// A flush: device.
+    Flush(u16, u64),
+    /// A local-state write of a journal.
+    Slot(u16),
+}
+
+impl Op {
+    const NUMBER_BITS: u32 = 40;
+
+    pub(crate) fn token(self) -> u64 {
+        let (kind, slot, number) = match self {
+            Self::Unit(slot, number) => (1u64, slot, number),
+            Self::Flush(slot, number) => (2, slot, number),
+            Self::Slot(slot) => (3, slot, 0),
+        };
+        assert!(number >> Self::NUMBER_BITS == 0, "2^40 operations in one run");
+        kind << 56 | u64::from(slot) << Self::NUMBER_BITS | number
     }
 
-    /// Opens a journal that does not exist yet.
+    pub(crate) fn of(token: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the slot's 16 bits")]
+        let slot = (token >> Self::NUMBER_BITS) as u16;
+        let number = token & ((1 << Self::NUMBER_BITS) - 1);
+        match token >> 56 {
+            1 => Self::Unit(slot, number),
+            2 => Self::Flush(slot, number),
+            3 => Self::Slot(slot),
+            other => unreachable!("no operation of kind {other} was submitted"),
+        }
+    }
+}
+
+impl<A: Arena> Store<A> {
+    /// A store without journals. `devices` is by device index, as `config.durability`.
+    ///
+    /// # Panics
+    /// When the two lists differ in length.
+    #[must_use]
+    pub fn new(config: StoreConfig, devices: Vec<StoreDevice>) -> Self {
+        assert_eq!(config.durability.len(), devices.len(), "one durability for every device");
+        let lane = |(i, durability): (usize, &Durability)| {
+            Lane::new(DeviceIndex(u16::try_from(i).expect("few devices")), *durability)
+        };
+        let hash = SeededHash(config.hash_seed);
+        Self {
+            hash,
+            lanes: config.durability.iter().enumerate().map(lane).collect(),
+            asking: devices.iter().map(|_| VecDeque::new()).collect(),
+            devices,
+            journals: Vec::new(),
+            journal_slots: SeededMap::with_hasher(hash),
+            partitions: Partitions::new(hash),
+            stamp: 0,
+            folds: 0,
+            stopping: false,
+            config,
+            _arena: core::marker::PhantomData,
+        }
+    }
+
+    /// Opens a journal that does not exist yet. Its local state is written first; appends are `Busy` until an extent is there.
     pub fn create_journal(&mut self, now: Now, entry: &JournalEntry, out: &mut Vec<Effect>) {
-        todo!()
+        self.create(now, entry, out);
     }
 
     /// Adds a partition of the journal (new, or known from recovery) with its settings.
     pub fn set_partition(&mut self, now: Now, id: PartitionId, journal: JournalId, config: Arc<TopicConfig>) {
-        todo!()
+        let _ = now;
+        let slot = match self.partitions.slot(id) {
+            Some(slot) => slot,
+            None => {
+                let Some(&journal) = self.journal_slots.get(&journal) else { return };
+                self.partitions.insert(Partition::new(id, journal))
+            }
+        };
+        self.partitions.at_mut(slot).expect("found or made above").config = Some(config);
     }
 
     /// Forgets a partition whose id is deleted for ever; its frames are dead from now on.
     pub fn delete_partition(&mut self, now: Now, id: PartitionId) {
-        todo!()
+        let _ = now;
+        self.partitions.remove(id);
     }
 
     /// Validates a batch (header checked before by `BatchView::check`; records, sequence, size, CRC here), stamps it and
     /// copies it once into the open unit.
+    ///
+    /// # Errors
+    /// As [`AppendError`] says; nothing of the batch is stored then.
     pub fn append(
         &mut self,
         now: Now,
@@ -202,35 +312,52 @@ impl<A: Arena> Store<A> {
         batch: &BatchView<'_>,
         arena: &mut A,
     ) -> Result<Appended, AppendError> {
-        todo!()
+        self.append_records(now, id, batch, arena)
     }
 
     /// Takes a completion.
     pub fn handle(&mut self, now: Now, event: Event, arena: &mut A, out: &mut Vec<Effect>) {
-        todo!()
+        match event {
+            Event::Written { token, result } => match Op::of(token) {
+                Op::Unit(slot, number) => self.unit_written(slot, number, result, out),
+                Op::Slot(slot) => self.slot_written(slot, result, arena, out),
+                Op::Flush(..) => unreachable!("a flush is no write"),
+            },
+            Event::Flushed { token, result } => match Op::of(token) {
+                Op::Flush(lane, serial) => self.flushed(lane, serial, result, arena, out),
+                Op::Unit(..) | Op::Slot(_) => unreachable!("a write is no flush"),
+            },
+            Event::Read { token, block, result } => self.read_done(token, block, result, arena, out),
+            Event::Extent { device, extent } => self.extent_given(now, device, extent, out),
+            Event::CheckpointDone { journal, result } => self.checkpoint_done(journal, result),
+            Event::DeviceFailed { device, reason } => self.device_failed(device, &reason, out),
+        }
     }
 
     /// Closes and submits units where there is room, submits flushes; once a turn, after the appends.
     pub fn pump(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
-        todo!()
+        self.pump_all(now, arena, out);
     }
 
     /// Retention, freeing, checkpoints, idle closing units; some times a second.
     pub fn housekeep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
-        todo!()
+        let _ = (now, arena, out);
     }
 
     /// Starts an orderly stop: closing units and a last checkpoint. Done when [`Store::is_quiet`].
     pub fn stop(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
-        todo!()
+        self.stopping = true;
+        self.pump_all(now, arena, out);
     }
 
     /// Nothing in flight.
+    #[must_use]
     pub fn is_quiet(&self) -> bool {
-        todo!()
+        self.lanes.iter().all(|lane| lane.flying.is_none()) && self.journals.iter().all(Journal::is_quiet)
     }
 
     /// Reads committed batches from `from` on: whole batches, up to `bytes_max`, but at least one when `at_least_one`.
+    #[expect(clippy::too_many_arguments, reason = "the shard's hot path: a struct would be built for each call")]
     pub fn read(
         &mut self,
         now: Now,
@@ -242,20 +369,28 @@ impl<A: Arena> Store<A> {
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        todo!()
+        let _ = (now, out);
+        self.read_from(id, from, bytes_max, at_least_one, arena, slices)
     }
 
     /// The partition's ends.
+    #[must_use]
     pub fn bounds(&self, id: PartitionId) -> Option<Bounds> {
-        todo!()
+        let partition = self.partitions.get(id).filter(|partition| partition.config.is_some())?;
+        Some(partition.bounds(self.journals[usize::from(partition.journal)].identity.epoch))
     }
 
     /// Commit position of a journal: everything below is durable.
+    #[must_use]
     pub fn commit_position(&self, journal: JournalId) -> Option<Position> {
-        todo!()
+        let slot = *self.journal_slots.get(&journal)?;
+        Some(self.journals[usize::from(slot)].commit)
     }
 
     /// Moves the log start by a control frame; the position to wait for. −1 means the high watermark.
+    ///
+    /// # Errors
+    /// `UnknownPartition`, `Invalid` when `to` lies above the high watermark, `Busy`, `Full`, `Fenced`.
     pub fn move_start(
         &mut self,
         now: Now,
@@ -263,15 +398,17 @@ impl<A: Arena> Store<A> {
         to: Offset,
         arena: &mut A,
     ) -> Result<(Offset, JournalId, Position), AppendError> {
-        todo!()
+        self.move_start_to(now, id, to, crate::format::StartReason::Deleted, arena)
     }
 
     /// The highest epoch at or below `epoch`, and where it ends.
+    #[must_use]
     pub fn epoch_end(&self, id: PartitionId, epoch: Epoch) -> Option<(Epoch, Offset)> {
-        todo!()
+        self.partitions.get(id)?.epoch_end(epoch)
     }
 
     /// The first batch whose max timestamp is at least `timestamp` (or, with `None`, the one with the highest), as one slice.
+    #[expect(clippy::too_many_arguments, reason = "as read")]
     pub fn find_time(
         &mut self,
         now: Now,
@@ -281,16 +418,27 @@ impl<A: Arena> Store<A> {
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        todo!()
+        let _ = (now, out);
+        self.find_by_time(id, timestamp, arena, slices)
     }
 
     /// Producers with state.
+    #[must_use]
     pub fn producers(&self, id: PartitionId) -> Vec<ProducerInfo> {
-        todo!()
+        let producers = self.partitions.get(id).and_then(|partition| partition.producers.as_ref());
+        producers.map(|producers| producers.infos()).unwrap_or_default()
     }
 
     /// Ends and retained bytes of every partition.
+    #[must_use]
     pub fn sizes(&self) -> Vec<(PartitionId, Bounds)> {
-        todo!()
+        let bounds = |partition: &Partition| {
+            let epoch = self.journals[usize::from(partition.journal)].identity.epoch;
+            (partition.id, partition.bounds(epoch))
+        };
+        self.partitions.iter().filter(|partition| partition.config.is_some()).map(bounds).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,498 @@
+//! The way of a batch into the open unit: checks, stamps, one copy.
+
+use base::image::{TimestampType, TopicConfig};
+use base::memory::{Arena, Block, Purpose};
+use base::{JournalId, Now, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
+use protocol::batch::{self, BatchError, BatchView};
+
+use crate::format::{
+    ExtentHeader, Footer, FrameHeader, FrameKind, LogStartMove, SECTOR, StartReason, UNIT_BYTES_MAX, UnitHeader,
+    sectors,
+};
+use crate::index::{Entry, Fence};
+use crate::journal::{CHUNK_BYTES, FRAMES_MAX, Index, Journal, TailFrame, TailKind};
+use crate::partition::{NO_FRAME, Partition};
+use crate::producers::{Batch, Sequence};
+use crate::store::{AppendError, Appended, Store};
+
+/// What is known of a batch once its records are walked.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// The highest timestamp of its records.
+    max: i64,
+    /// What the broker stamps, for LogAppendTime.
+    stamp: Option<WallMs>,
+}
+
+impl<A: Arena> Store<A> {
+    /// Whether an append of `bytes` would find room in the write tail now.
+    #[must_use]
+    pub fn has_room(&self, arena: &A, bytes: usize) -> bool {
+        let need = bytes.saturating_add(CHUNK_BYTES);
+        let mut room = arena.available(Purpose::Tail);
+        for journal in &self.journals {
+            if room >= need {
+                return true;
+            }
+            let last = journal.chunks.len().saturating_sub(1);
+            let evictable = journal.chunks.iter().take(last).take_while(|chunk| chunk.end <= journal.commit);
+            room += evictable.map(|chunk| chunk.block.len).sum::<usize>();
+        }
+        room >= need
+    }
+
+    pub(crate) fn append_records(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        batch: &BatchView<'_>,
+        arena: &mut A,
+    ) -> Result<Appended, AppendError> {
+        let slot = self.partitions.slot(id).ok_or(AppendError::UnknownPartition)?;
+        let partition = self.partitions.at(slot).expect("the table names it");
+        let config = partition.config.as_ref().ok_or(AppendError::UnknownPartition)?;
+        let journal_slot = partition.journal;
+        let journal = &self.journals[usize::from(journal_slot)];
+        if journal.fenced.is_some() {
+            return Err(AppendError::Fenced);
+        }
+        if batch.bytes().len() > config.max_message_bytes as usize {
+            return Err(AppendError::TooLarge);
+        }
+        let producer = (ProducerId(batch.producer_id()), ProducerEpoch(batch.producer_epoch()));
+        let kept = WallMs(now.wall.0.saturating_sub(self.config.producer_expiry_ms));
+        let judged = check_times(config, partition.last_timestamp, batch, now.wall)
+            .and_then(|times| Ok((times, check_sequence(partition, producer, batch, kept)?)));
+        let (times, sequence) = match judged {
+            Ok((times, Sequence::Next)) => (times, Sequence::Next),
+            // What the header says counts only if the CRC holds. On the way of a good batch the copy makes the CRC.
+            other => {
+                batch.verify_crc(&self.config.sums).map_err(|_| AppendError::Corrupt)?;
+                other?
+            }
+        };
+        if let Sequence::Duplicate(known) = sequence {
+            return Ok(Appended {
+                base_offset: known.base,
+                journal: journal.id(),
+                position: known.position,
+                append_time: known.append_time,
+                log_start: partition.log_start,
+                duplicate: true,
+            });
+        }
+        let base = partition.log_end;
+        self.reserve(now, journal_slot, batch.bytes().len(), false, arena)?;
+        let journal = &mut self.journals[usize::from(journal_slot)];
+        let payload = copy_batch(journal, batch, base, times, &self.config.sums, arena)?;
+        let epoch = journal.identity.epoch;
+        let max_timestamp = times.stamp.unwrap_or(WallMs(times.max));
+        let records = u32::try_from(batch.count()).map_err(|_| AppendError::Invalid)?;
+        let header = FrameHeader {
+            kind: FrameKind::Records,
+            flags: 0,
+            records,
+            partition: id,
+            base_offset: base,
+            max_timestamp,
+            length: u32::try_from(batch.bytes().len()).map_err(|_| AppendError::TooLarge)?,
+            epoch,
+            payload,
+            last_offset_delta: records - 1,
+        };
+        let position = journal.frame_position();
+        journal.seal_frame(&header, &self.config.sums, arena);
+        journal.last_append = now.mono;
+        let appended = Appended {
+            base_offset: base,
+            journal: journal.id(),
+            position,
+            append_time: times.stamp.unwrap_or(WallMs(-1)),
+            log_start: partition_start(&self.partitions, slot),
+            duplicate: false,
+        };
+        let partition = self.partitions.at_mut(slot).expect("found above");
+        if let Some(stamp) = times.stamp {
+            partition.last_timestamp = stamp;
+        }
+        if producer.0.0 >= 0 {
+            let known = Batch {
+                first: batch.base_sequence(),
+                last: batch.last_sequence(),
+                base,
+                position,
+                append_time: appended.append_time,
+            };
+            let max = self.config.producers_per_partition_max;
+            partition.record_producer(producer, known, now.wall, (self.hash, max));
+        }
+        note_records(journal, partition, slot, &header, position, now.wall);
+        Ok(appended)
+    }
+
+    /// Moves a partition's log start by a control frame.
+    pub(crate) fn move_start_to(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        to: Offset,
+        reason: StartReason,
+        arena: &mut A,
+    ) -> Result<(Offset, JournalId, Position), AppendError> {
+        let partition = self.partitions.get(id).ok_or(AppendError::UnknownPartition)?;
+        let journal_slot = partition.journal;
+        let to = if to.0 == -1 { partition.high_watermark } else { to };
+        if to.0 < 0 || to > partition.high_watermark {
+            return Err(AppendError::Invalid);
+        }
+        let journal = &self.journals[usize::from(journal_slot)];
+        if journal.fenced.is_some() {
+            return Err(AppendError::Fenced);
+        }
+        if to <= partition.next_start {
+            // Moved there before; whoever asks again waits for what may not be durable yet.
+            let position = if partition.next_start == partition.log_start { Position(0) } else { partition.newest };
+            return Ok((partition.next_start, journal.id(), position));
+        }
+        let mut payload = alloc::vec::Vec::with_capacity(16);
+        LogStartMove { to, reason }.encode(&mut payload);
+        let position =
+            self.append_control(now, journal_slot, FrameKind::LogStart, Some((id, to)), &payload, true, arena)?;
+        let journal = &self.journals[usize::from(journal_slot)];
+        let (journal_id, unit) = (journal.id(), journal.end);
+        let partition = self.partitions.get_mut(id).expect("found above");
+        partition.next_start = to;
+        partition.newest = unit;
+        Ok((to, journal_id, position))
+    }
+
+    /// Appends a control frame; its position.
+    #[expect(clippy::too_many_arguments, reason = "one call for every kind of control frame")]
+    pub(crate) fn append_control(
+        &mut self,
+        now: Now,
+        journal_slot: u16,
+        kind: FrameKind,
+        about: Option<(PartitionId, Offset)>,
+        payload: &[u8],
+        for_cleaning: bool,
+        arena: &mut A,
+    ) -> Result<Position, AppendError> {
+        self.reserve(now, journal_slot, payload.len(), for_cleaning, arena)?;
+        let sums = self.config.sums;
+        let journal = &mut self.journals[usize::from(journal_slot)];
+        let position = journal.frame_position();
+        let open = journal.open.as_ref().expect("reserved");
+        let chunk = journal.chunks.back().expect("reserved");
+        let at = open.at + open.used + FrameHeader::BYTES;
+        arena.bytes_mut(&chunk.block, at..at + payload.len()).copy_from_slice(payload);
+        let (partition, base_offset) = about.unwrap_or((PartitionId(0), Offset(0)));
+        let header = FrameHeader {
+            kind,
+            flags: 0,
+            records: 0,
+            partition,
+            base_offset,
+            max_timestamp: WallMs(-1),
+            length: u32::try_from(payload.len()).map_err(|_| AppendError::TooLarge)?,
+            epoch: journal.identity.epoch,
+            payload: (sums.crc64)(0, payload),
+            last_offset_delta: 0,
+        };
+        let unit = journal.end;
+        journal.seal_frame(&header, &sums, arena);
+        journal.last_append = now.mono;
+        if about.is_some() {
+            if let Some(Index::Open(index)) = journal.extents.back_mut().map(|extent| &mut extent.index) {
+                index.add_control(partition, unit);
+            }
+            let kind = if kind == FrameKind::LogStart { TailKind::Start } else { TailKind::Control };
+            journal.frames.push_back(TailFrame {
+                position,
+                partition,
+                base: base_offset,
+                next: NO_FRAME,
+                max_timestamp: WallMs(-1),
+                slot: self.partitions.slot(partition).unwrap_or(u32::MAX),
+                records: 0,
+                len: header.length,
+                kind,
+            });
+        }
+        Ok(position)
+    }
+
+    /// Makes room for a frame with `payload` bytes at the end of the open unit, opening a unit, a chunk or an extent where
+    /// one is needed. Nothing changes that would have to be taken back when the frame is not written after all.
+    pub(crate) fn reserve(
+        &mut self,
+        now: Now,
+        journal_slot: u16,
+        payload: usize,
+        for_cleaning: bool,
+        arena: &mut A,
+    ) -> Result<(), AppendError> {
+        let slot = usize::from(journal_slot);
+        let frame = FrameHeader::frame_bytes(payload);
+        let need = UnitHeader::BYTES + frame;
+        let journal = &mut self.journals[slot];
+        if journal.starting && !for_cleaning {
+            return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
+        }
+        if journal.fits(frame) {
+            return Ok(());
+        }
+        if need > UNIT_BYTES_MAX {
+            return Err(AppendError::TooLarge);
+        }
+        if journal.frames.len() >= FRAMES_MAX && !self.evict_chunk_of(slot, arena) {
+            return Err(AppendError::Busy);
+        }
+        let journal = &mut self.journals[slot];
+        // An open unit without frames (its first batch failed its CRC) is given up: nothing of it counts.
+        let begun = journal.open.as_ref().is_some_and(|open| open.frames > 0);
+        let fresh_unit_of_extent = journal.open.as_ref().is_some_and(|open| open.frames == 0 && open.first_of_extent);
+        if begun {
+            journal.close_unit(now.wall, arena);
+        } else {
+            journal.open = None;
+        }
+        if journal.extents.back().is_some_and(|extent| extent.left() >= sectors(need)) {
+            if journal.chunks.back().is_none_or(|chunk| chunk.left() < sectors(need)) {
+                if fresh_unit_of_extent {
+                    // The extent's header lies in a chunk that is too small for this batch: write it with a unit of its own.
+                    return self.replace_first_chunk(slot, need, arena);
+                }
+                let block = self.take_block(sectors(need).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
+                self.add_chunk(slot, block);
+            }
+            let unit_bytes = self.config.unit_bytes as usize;
+            self.journals[slot].open_unit(need, unit_bytes, fresh_unit_of_extent);
+            return Ok(());
+        }
+        if fresh_unit_of_extent {
+            return Err(AppendError::TooLarge);
+        }
+        self.next_extent(slot, need, arena)
+    }
+
+    fn next_extent(&mut self, slot: usize, need: usize, arena: &mut A) -> Result<(), AppendError> {
+        let journal = &self.journals[slot];
+        let Some(address) = journal.spare.front().copied() else {
+            return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
+        };
+        if (ExtentHeader::BYTES + sectors(need) + Footer::bytes(2, 2)) as u64 > address.len {
+            return Err(AppendError::TooLarge);
+        }
+        let block = self.take_block((SECTOR + sectors(need)).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
+        self.stamp += 1;
+        let journal = &mut self.journals[slot];
+        journal.spare.pop_front();
+        journal.begin_extent(address, block, self.stamp, &self.config.sums, arena);
+        journal.open_unit(need, self.config.unit_bytes as usize, true);
+        Ok(())
+    }
+
+    /// The extent begun last has no unit yet, and its chunk is too small for its first one.
+    fn replace_first_chunk(&mut self, slot: usize, need: usize, arena: &mut A) -> Result<(), AppendError> {
+        let block = self.take_block((SECTOR + sectors(need)).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
+        self.stamp += 1;
+        let journal = &mut self.journals[slot];
+        let old = journal.chunks.pop_back().expect("the extent's first chunk");
+        arena.free(old.block);
+        let extent = journal.extents.pop_back().expect("the extent begun last");
+        journal.begin_extent(extent.address, block, self.stamp, &self.config.sums, arena);
+        journal.open_unit(need, self.config.unit_bytes as usize, true);
+        Ok(())
+    }
+
+    fn add_chunk(&mut self, slot: usize, block: Block) {
+        self.stamp += 1;
+        let journal = &mut self.journals[slot];
+        let chunk = crate::journal::Chunk { block, at: 0, first: journal.end, end: journal.end, stamp: self.stamp };
+        journal.chunks.push_back(chunk);
+    }
+
+    /// A block of the tail's memory; older chunks go where there is none left.
+    pub(crate) fn take_block(&mut self, len: usize, arena: &mut A) -> Option<Block> {
+        loop {
+            if let Some(block) = arena.alloc(len, Purpose::Tail) {
+                return Some(block);
+            }
+            let evictable = (0..self.journals.len()).filter(|&slot| self.journals[slot].evictable());
+            let oldest = evictable.min_by_key(|&slot| self.journals[slot].chunks.front().map(|chunk| chunk.stamp))?;
+            self.evict_chunk_of(oldest, arena);
+        }
+    }
+
+    /// Drops a journal's oldest chunk and the tail frames in it, if it may go.
+    fn evict_chunk_of(&mut self, slot: usize, arena: &mut A) -> bool {
+        let journal = &mut self.journals[slot];
+        if !journal.evictable() {
+            return false;
+        }
+        let chunk = journal.chunks.pop_front().expect("evictable");
+        while let Some(frame) = journal.frames.front()
+            && frame.position < chunk.end
+        {
+            if frame.kind == TailKind::Records
+                && let Some(partition) = self.partitions.of_frame(frame.slot, frame.partition)
+            {
+                partition.tail_oldest = frame.next;
+                if frame.next == NO_FRAME {
+                    partition.tail_newest = NO_FRAME;
+                }
+            }
+            journal.frames.pop_front();
+            journal.frames_first += 1;
+        }
+        arena.free(chunk.block);
+        true
+    }
+}
+
+fn check_sequence(
+    partition: &Partition,
+    (id, epoch): (ProducerId, ProducerEpoch),
+    batch: &BatchView<'_>,
+    oldest_kept: WallMs,
+) -> Result<Sequence, AppendError> {
+    match &partition.producers {
+        Some(producers) if id.0 >= 0 => {
+            producers.check(id, epoch, batch.base_sequence(), batch.last_sequence(), oldest_kept)
+        }
+        _ => Ok(Sequence::Next),
+    }
+}
+
+fn partition_start(partitions: &crate::partition::Partitions, slot: u32) -> Offset {
+    partitions.at(slot).map_or(Offset(0), |partition| partition.log_start)
+}
+
+/// Walks the records where they are not compressed, and judges their timestamps.
+fn check_times(
+    config: &TopicConfig,
+    last_stamp: WallMs,
+    batch: &BatchView<'_>,
+    now: WallMs,
+) -> Result<Times, AppendError> {
+    let (max, min) = if batch.is_compressed() {
+        (batch.max_timestamp(), batch.base_timestamp())
+    } else {
+        let walk = batch.walk().map_err(|error| match error {
+            BatchError::Record => AppendError::Corrupt,
+            _ => AppendError::Invalid,
+        })?;
+        (walk.max_timestamp, walk.min_timestamp)
+    };
+    match config.timestamp_type {
+        TimestampType::Append => Ok(Times { max, stamp: Some(now.max(last_stamp)) }),
+        TimestampType::Create => {
+            // −1 stands for "no timestamp" and is taken.
+            let early = min != -1 && now.0.saturating_sub(min) > config.timestamp_before_ms_max;
+            let late = max.saturating_sub(now.0) > config.timestamp_after_ms_max;
+            if early || late { Err(AppendError::Timestamp) } else { Ok(Times { max, stamp: None }) }
+        }
+    }
+}
+
+/// Copies a batch behind the header of the next frame, stamped. Gives the payload's checksum.
+fn copy_batch<A: Arena>(
+    journal: &Journal,
+    batch: &BatchView<'_>,
+    base: Offset,
+    times: Times,
+    sums: &base::Checksums,
+    arena: &mut A,
+) -> Result<u64, AppendError> {
+    let open = journal.open.as_ref().expect("reserved");
+    let chunk = journal.chunks.back().expect("reserved");
+    let at = open.at + open.used + FrameHeader::BYTES;
+    let source = batch.bytes();
+    let target = arena.bytes_mut(&chunk.block, at..at + source.len());
+    // The CRC-32C begins behind the fields that are stamped: those are copied first.
+    target[..batch::ATTRIBUTES].copy_from_slice(&source[..batch::ATTRIBUTES]);
+    let stamped = batch::stamp(target, base, journal.identity.epoch);
+    stamped.map_err(|_| AppendError::Corrupt)?;
+    let before = (sums.crc64)(0, &target[..batch::ATTRIBUTES]);
+    let (crc, sum) = sums.copy(&source[batch::ATTRIBUTES..], &mut target[batch::ATTRIBUTES..], 0, before);
+    if crc != batch.crc() {
+        return Err(AppendError::Corrupt);
+    }
+    match times.stamp {
+        Some(stamp) => batch::stamp_append_time(target, stamp, sums).map_err(|_| AppendError::Corrupt)?,
+        // Kafka does not trust the header's maximum either: it stands corrected in the log.
+        None if times.max != batch.max_timestamp() => {
+            batch::stamp_max_timestamp(target, times.max, sums).map_err(|_| AppendError::Corrupt)?
+        }
+        None => return Ok(sum),
+    };
+    Ok((sums.crc64)(0, target))
+}
+
+/// Takes a record frame, whose unit is still open or was just read back, into tail list, index and partition.
+pub(crate) fn note_records(
+    journal: &mut Journal,
+    partition: &mut Partition,
+    slot: u32,
+    header: &FrameHeader,
+    position: Position,
+    now: WallMs,
+) {
+    let number = journal.frames_end();
+    journal.frames.push_back(TailFrame {
+        position,
+        partition: partition.id,
+        base: header.base_offset,
+        next: NO_FRAME,
+        max_timestamp: header.max_timestamp,
+        slot,
+        records: header.last_offset_delta + 1,
+        len: header.length,
+        kind: TailKind::Records,
+    });
+    let before = partition.tail_newest;
+    match journal.frame_mut(before) {
+        Some(frame) if before != NO_FRAME => frame.next = number,
+        _ => partition.tail_oldest = number,
+    }
+    partition.tail_newest = number;
+    let end = position.plus(FrameHeader::frame_bytes(header.length as usize) as u64);
+    // The open unit begins where the closed ones end.
+    let unit = journal.end;
+    note_index(journal, partition, header, unit, end, now);
+}
+
+/// Takes a record frame into the open extent's index and the partition's ends.
+pub(crate) fn note_index(
+    journal: &mut Journal,
+    partition: &mut Partition,
+    header: &FrameHeader,
+    unit: Position,
+    end: Position,
+    now: WallMs,
+) {
+    let entry = Entry {
+        partition: partition.id,
+        first: header.base_offset,
+        last: header.last_offset(),
+        unit,
+        end,
+        bytes: header.length,
+        max_timestamp: header.max_timestamp,
+        epoch: header.epoch,
+    };
+    let extent = journal.extents.back_mut().expect("the frame lies in it");
+    let start = extent.start.position;
+    if let Index::Open(index) = &mut extent.index
+        && index.add(start, &mut partition.run, entry, now)
+    {
+        partition.fences.push(Fence { first: header.base_offset, extent: start, max_timestamp: header.max_timestamp });
+    }
+    partition.fences.note_timestamp(header.max_timestamp);
+    partition.note_epoch(header.epoch, header.base_offset);
+    partition.log_end = header.last_offset().plus(1);
+    partition.bytes += u64::from(header.length);
+    partition.newest = unit;
+    partition.dirty = true;
+}

@@ -1,0 +1,449 @@
+//! One journal: its extents, the memory of its tail, the unit being filled and the units that fly.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+
+use base::image::Secret;
+use base::memory::{Arena, Block};
+use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Offset, PartitionId, Position, WallMs};
+
+use crate::format::{
+    Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, SECTOR, UNIT_BYTES_MAX, UnitHeader, sectors,
+};
+use crate::index::{OpenIndex, SortedIndex};
+use crate::store::ExtentAddress;
+
+/// Blocks the tail is written from. A unit never crosses one; 1 MiB is what may fly of a journal at once.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Tail frames remembered at most: 256 Ki × 64 bytes = 16 MiB. Small batches reach it before the tail's memory is full.
+pub(crate) const FRAMES_MAX: usize = 256 << 10;
+
+/// What every unit and extent header of a journal says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) cluster: ClusterId,
+    /// The device, as its label names it.
+    pub(crate) device: u128,
+    pub(crate) journal: JournalId,
+    /// The epoch in which this process leads it.
+    pub(crate) epoch: Epoch,
+    pub(crate) secret: Secret,
+}
+
+/// A block of the tail: units back to back, just as on the device.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) block: Block,
+    /// Byte of the block that holds `first`: behind the extent header, if the chunk begins an extent.
+    pub(crate) at: usize,
+    pub(crate) first: Position,
+    /// End of the closed units in it.
+    pub(crate) end: Position,
+    /// Rises over all journals of the shard: the lowest is evicted first.
+    pub(crate) stamp: u64,
+}
+
+impl Chunk {
+    /// Byte of the block that holds `position`.
+    pub(crate) fn byte(&self, position: Position) -> usize {
+        self.at + usize::try_from(position.0 - self.first.0).expect("a chunk is shorter than memory")
+    }
+
+    /// Bytes behind the closed units.
+    pub(crate) fn left(&self) -> usize {
+        self.block.len - self.byte(self.end)
+    }
+}
+
+/// The unit being filled, at the end of the newest chunk.
+#[derive(Debug)]
+pub(crate) struct OpenUnit {
+    /// Byte of the block where it begins.
+    pub(crate) at: usize,
+    /// Header and frames so far.
+    pub(crate) used: usize,
+    /// Most it may take.
+    pub(crate) cap: usize,
+    pub(crate) frames: u32,
+    /// Checksum over the frame headers so far.
+    pub(crate) body: u64,
+    /// Whether it begins an extent, whose header lies right before it.
+    pub(crate) first_of_extent: bool,
+}
+
+/// How far a closed unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Not submitted: too much flies.
+    Waiting,
+    /// Submitted.
+    Writing,
+    /// Complete; a flush must follow.
+    Written,
+    /// The flush in flight covers it.
+    Covered,
+    Durable,
+}
+
+/// A closed unit that is not yet durable, or not all before it are.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) end: Position,
+    pub(crate) stage: Stage,
+    /// Byte on the device.
+    pub(crate) offset: u64,
+    pub(crate) arena_start: usize,
+    pub(crate) len: usize,
+}
+
+/// What a tail frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TailKind {
+    Records,
+    /// A log start move, to `base`.
+    Start,
+    /// A snapshot, or another control frame of a partition.
+    Control,
+}
+
+/// A frame of the tail, in order of position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TailFrame {
+    pub(crate) position: Position,
+    pub(crate) partition: PartitionId,
+    pub(crate) base: Offset,
+    /// Number of the partition's next record frame.
+    pub(crate) next: u64,
+    pub(crate) max_timestamp: WallMs,
+    pub(crate) slot: u32,
+    pub(crate) records: u32,
+    /// Bytes of payload.
+    pub(crate) len: u32,
+    pub(crate) kind: TailKind,
+}
+
+/// Where an extent's index is.
+#[derive(Debug)]
+pub(crate) enum Index {
+    /// The extent is being written.
+    Open(OpenIndex),
+    /// Closed, its footer not yet written.
+    Closed(SortedIndex),
+    /// In the footer on the device, of that many bytes.
+    Footer(u32),
+    /// No footer: it must be rebuilt by reading the extent.
+    Missing,
+}
+
+/// An extent of the journal.
+#[derive(Debug)]
+pub(crate) struct Extent {
+    pub(crate) address: ExtentAddress,
+    pub(crate) start: JournalStart,
+    /// End of its last closed unit.
+    pub(crate) end: Position,
+    /// Of its last closed unit.
+    pub(crate) last: (Epoch, Chain),
+    /// Unit of its newest frame without a partition.
+    pub(crate) newest_control: Option<Position>,
+    pub(crate) index: Index,
+    /// A partition, and what of it lives here, seen when the extent was last looked into: while that lives, so does the extent.
+    pub(crate) watch: Option<(PartitionId, Offset)>,
+    /// Whether a footer write flies.
+    pub(crate) footer_flies: bool,
+}
+
+impl Extent {
+    /// Byte on the device of a position.
+    pub(crate) fn offset(&self, position: Position) -> u64 {
+        self.address.offset + SECTOR as u64 + (position.0 - self.start.position.0)
+    }
+
+    /// Bytes left behind closed units, with room kept for the footer.
+    pub(crate) fn left(&self) -> usize {
+        let footer = match &self.index {
+            Index::Open(index) => index.footer_bytes(),
+            Index::Closed(_) | Index::Footer(_) | Index::Missing => return 0,
+        };
+        let used = SECTOR as u64 + (self.end.0 - self.start.position.0) + footer as u64;
+        usize::try_from(self.address.len.saturating_sub(used)).unwrap_or(usize::MAX)
+    }
+}
+
+/// The local state of a journal on its way to its two slots.
+#[derive(Debug)]
+pub(crate) struct SlotWrite {
+    pub(crate) block: Block,
+    pub(crate) pair: u32,
+    pub(crate) second: bool,
+    pub(crate) stage: Stage,
+}
+
+/// One journal of the shard.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) identity: Identity,
+    pub(crate) device: DeviceIndex,
+    /// Why it takes no more appends.
+    pub(crate) fenced: Option<String>,
+    /// Whether a flush failed over one of its writes: nothing more of it becomes durable.
+    pub(crate) frozen: bool,
+    /// Pair of slots to which a new journal's local state must be written.
+    pub(crate) slots_due: Option<u32>,
+    /// Local state that must be durable before the first unit is written.
+    pub(crate) slots: Option<SlotWrite>,
+    /// The epoch-start unit is still to come; nothing is appended before it.
+    pub(crate) starting: bool,
+    pub(crate) extents: VecDeque<Extent>,
+    pub(crate) spare: VecDeque<ExtentAddress>,
+    /// An extent is asked for.
+    pub(crate) asked: bool,
+    /// There was no extent to be had; ask again then.
+    pub(crate) full_until: Option<Mono>,
+    pub(crate) chunks: VecDeque<Chunk>,
+    pub(crate) frames: VecDeque<TailFrame>,
+    /// Number of the oldest tail frame.
+    pub(crate) frames_first: u64,
+    /// Number of the first tail frame that is not folded into its partition: not committed.
+    pub(crate) folded: u64,
+    pub(crate) open: Option<OpenUnit>,
+    pub(crate) flights: VecDeque<Flight>,
+    /// Number of the oldest flight.
+    pub(crate) flights_first: u64,
+    /// Flights from that number on wait.
+    pub(crate) submitted: u64,
+    /// Submitted and not durable.
+    pub(crate) bytes_flying: usize,
+    /// End of the closed units.
+    pub(crate) end: Position,
+    /// End of what is durable, and with one replica committed.
+    pub(crate) commit: Position,
+    /// Epoch and header checksum of the last closed unit.
+    pub(crate) last: (Epoch, Chain),
+    /// When something was last appended.
+    pub(crate) last_append: Mono,
+    /// Whether a closing unit is due once it idles: units with frames other than an epoch start came after the last one.
+    pub(crate) closing_due: bool,
+}
+
+impl Journal {
+    pub(crate) fn new(identity: Identity, device: DeviceIndex, start: JournalStart) -> Self {
+        Self {
+            identity,
+            device,
+            fenced: None,
+            frozen: false,
+            slots_due: None,
+            slots: None,
+            starting: true,
+            extents: VecDeque::new(),
+            spare: VecDeque::new(),
+            asked: false,
+            full_until: None,
+            chunks: VecDeque::new(),
+            frames: VecDeque::new(),
+            frames_first: 0,
+            folded: 0,
+            open: None,
+            flights: VecDeque::new(),
+            flights_first: 0,
+            submitted: 0,
+            bytes_flying: 0,
+            end: start.position,
+            commit: start.position,
+            last: (start.epoch, start.chain),
+            last_append: Mono(0),
+            closing_due: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> JournalId {
+        self.identity.journal
+    }
+
+    /// Whether the open unit takes a frame of `bytes` more.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let (Some(open), Some(extent)) = (&self.open, self.extents.back()) else { return false };
+        let used = open.used + bytes;
+        used <= open.cap && sectors(used) <= extent.left()
+    }
+
+    /// Position of the next frame of the open unit.
+    pub(crate) fn frame_position(&self) -> Position {
+        let used = self.open.as_ref().expect("a unit is open").used;
+        self.end.plus(used as u64)
+    }
+
+    /// Opens a unit that takes `need` bytes at least, in the newest extent and chunk, which have room.
+    pub(crate) fn open_unit(&mut self, need: usize, unit_bytes: usize, first_of_extent: bool) {
+        assert!(self.open.is_none(), "one unit is open at a time");
+        let chunk = self.chunks.back().expect("a chunk was made before");
+        let extent = self.extents.back().expect("an extent was begun before");
+        assert_eq!(chunk.end, self.end, "units are contiguous");
+        let room = chunk.left().min(extent.left()).min(UNIT_BYTES_MAX);
+        assert!(sectors(need) <= room, "room was checked before");
+        // A batch larger than a unit normally is gets one of its own.
+        let cap = need.max(unit_bytes.min(room / SECTOR * SECTOR));
+        let at = chunk.byte(self.end);
+        self.open = Some(OpenUnit { at, used: UnitHeader::BYTES, cap, frames: 0, body: 0, first_of_extent });
+    }
+
+    /// Begins an extent: a new chunk whose first page is the extent's header.
+    pub(crate) fn begin_extent<A: Arena>(
+        &mut self,
+        address: ExtentAddress,
+        block: Block,
+        stamp: u64,
+        sums: &Checksums,
+        arena: &mut A,
+    ) {
+        let start = JournalStart { position: self.end, epoch: self.identity.epoch, chain: self.last.1 };
+        let header = ExtentHeader {
+            kind: ExtentKind::Raw,
+            generation: address.generation,
+            cluster: self.identity.cluster,
+            device: self.identity.device,
+            journal: self.identity.journal,
+            offset: address.offset,
+            len: address.len,
+            start: start.position,
+            epoch: start.epoch,
+            chain: start.chain,
+            secret: self.identity.secret,
+        };
+        let page = arena.bytes_mut(&block, 0..SECTOR).first_chunk_mut().expect("a sector");
+        header.encode(sums, page);
+        self.chunks.push_back(Chunk { block, at: SECTOR, first: self.end, end: self.end, stamp });
+        if let Some(Extent { index, .. }) = self.extents.back_mut()
+            && let Index::Open(open) = index
+        {
+            *index = Index::Closed(open.sorted());
+        }
+        self.extents.push_back(Extent {
+            address,
+            start,
+            end: self.end,
+            last: self.last,
+            newest_control: None,
+            index: Index::Open(OpenIndex::default()),
+            watch: None,
+            footer_flies: false,
+        });
+    }
+
+    /// Completes a frame whose payload lies behind its header already: writes the header, counts it into the unit.
+    pub(crate) fn seal_frame<A: Arena>(&mut self, header: &FrameHeader, sums: &Checksums, arena: &mut A) {
+        let open = self.open.as_mut().expect("a unit is open");
+        let chunk = self.chunks.back().expect("the open unit lies in it");
+        let at = open.at + open.used;
+        let bytes = arena.bytes_mut(&chunk.block, at..at + FrameHeader::frame_bytes(header.length as usize));
+        bytes[FrameHeader::BYTES + header.length as usize..].fill(0);
+        header.encode(sums, bytes);
+        open.body = (sums.crc64)(open.body, &bytes[..FrameHeader::BYTES]);
+        open.used += bytes.len();
+        open.frames += 1;
+        if header.kind == FrameKind::EpochStart {
+            let extent = self.extents.back_mut().expect("the open unit lies in it");
+            extent.newest_control = Some(self.end);
+        } else {
+            self.closing_due = true;
+        }
+    }
+
+    /// Closes the open unit: header, padding, and it waits to be written. `false` when there is none.
+    pub(crate) fn close_unit<A: Arena>(&mut self, wall: WallMs, arena: &mut A) -> bool {
+        let Some(open) = self.open.take() else { return false };
+        let chunk = self.chunks.back_mut().expect("the open unit lies in it");
+        let extent = self.extents.back_mut().expect("the open unit lies in it");
+        let total = sectors(open.used);
+        let header = UnitHeader {
+            cluster: self.identity.cluster,
+            journal: self.identity.journal,
+            position: self.end,
+            length: u32::try_from(open.used).expect("a unit is at most 16 MiB"),
+            padding: u32::try_from(total - open.used).expect("less than a sector"),
+            epoch: self.identity.epoch,
+            frames: open.frames,
+            chain: self.last.1,
+            commit: self.commit,
+            wall,
+            flags: 0,
+            key_id: 0,
+            body: open.body,
+        };
+        let bytes = arena.bytes_mut(&chunk.block, open.at..open.at + total);
+        bytes[open.used..].fill(0);
+        let chain = header.encode(&self.identity.secret, bytes);
+        arena.freeze(&chunk.block, open.at + total);
+        let before = if open.first_of_extent { SECTOR } else { 0 };
+        let offset = extent.offset(self.end) - before as u64;
+        let end = self.end.plus(total as u64);
+        self.flights.push_back(Flight {
+            end,
+            stage: Stage::Waiting,
+            offset,
+            arena_start: chunk.block.start + open.at - before,
+            len: total + before,
+        });
+        self.end = end;
+        self.last = (header.epoch, chain);
+        chunk.end = end;
+        extent.end = end;
+        extent.last = self.last;
+        true
+    }
+
+    /// Number of the next flight.
+    pub(crate) fn flights_end(&self) -> u64 {
+        self.flights_first + self.flights.len() as u64
+    }
+
+    /// The tail frame of that number.
+    pub(crate) fn frame(&self, number: u64) -> Option<&TailFrame> {
+        let index = number.checked_sub(self.frames_first)?;
+        self.frames.get(usize::try_from(index).ok()?)
+    }
+
+    /// The tail frame of that number.
+    pub(crate) fn frame_mut(&mut self, number: u64) -> Option<&mut TailFrame> {
+        let index = number.checked_sub(self.frames_first)?;
+        self.frames.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// Number of the next tail frame.
+    pub(crate) fn frames_end(&self) -> u64 {
+        self.frames_first + self.frames.len() as u64
+    }
+
+    /// The chunk that holds `position`.
+    pub(crate) fn chunk_of(&self, position: Position) -> Option<&Chunk> {
+        let after = self.chunks.partition_point(|chunk| chunk.first <= position);
+        self.chunks.get(after.checked_sub(1)?).filter(|chunk| position < chunk.end)
+    }
+
+    /// Whether the oldest chunk may be dropped: durable, and not the one being filled.
+    pub(crate) fn evictable(&self) -> bool {
+        self.chunks.len() > 1 && self.chunks.front().is_some_and(|chunk| chunk.end <= self.commit)
+    }
+
+    /// Whether an extent must be asked for: less than half of one is left and none is spare.
+    pub(crate) fn wants_extent(&self, now: Mono) -> bool {
+        if self.asked || !self.spare.is_empty() || self.fenced.is_some() {
+            return false;
+        }
+        if self.full_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        match self.extents.back() {
+            Some(extent) => extent.left() as u64 * 2 < extent.address.len,
+            None => true,
+        }
+    }
+
+    /// Nothing waits and nothing flies.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let idle = self.flights.is_empty() && self.open.as_ref().is_none_or(|open| open.frames == 0);
+        (idle || self.fenced.is_some()) && self.extents.iter().all(|extent| !extent.footer_flies)
+    }
+}

@@ -1,0 +1,315 @@
+//! What the store knows of one partition, and the table of them. An idle partition takes well under 1 KiB.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use base::image::{SeededHash, SeededMap, TopicConfig};
+use base::message::Bounds;
+use base::{Epoch, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
+
+use crate::format::{BatchState, PartitionState, ProducerState};
+use crate::index::{Fences, RunRef};
+use crate::producers::{Batch, Producer, Producers};
+
+/// No frame: the end of a list of tail frames.
+pub(crate) const NO_FRAME: u64 = u64::MAX;
+
+/// The first run that is kept: what retention looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub(crate) last: Offset,
+    pub(crate) bytes: u64,
+    pub(crate) max_timestamp: WallMs,
+}
+
+/// One partition of one of the shard's journals.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// Slot of the journal that takes its appends.
+    pub(crate) journal: u16,
+    /// Whether it changed since the last checkpoint record.
+    pub(crate) dirty: bool,
+    /// Settings; `None` while metadata has not named it: then its data is kept and not served.
+    pub(crate) config: Option<Arc<TopicConfig>>,
+    /// First offset that is served.
+    pub(crate) log_start: Offset,
+    /// The log start once all appended control frames are committed.
+    pub(crate) next_start: Offset,
+    /// First offset not committed.
+    pub(crate) high_watermark: Offset,
+    /// Next offset to be given.
+    pub(crate) log_end: Offset,
+    /// Highest timestamp the broker stamped; LogAppendTime does not step back behind it.
+    pub(crate) last_timestamp: WallMs,
+    /// Retained bytes of batches.
+    pub(crate) bytes: u64,
+    /// `None` where the index must be asked.
+    pub(crate) front: Option<Front>,
+    pub(crate) run: RunRef,
+    pub(crate) fences: Fences,
+    /// Epochs in which records were appended, each with its first offset, rising.
+    pub(crate) epochs: Vec<(Epoch, Offset)>,
+    pub(crate) producers: Option<Box<Producers>>,
+    /// Unit of its newest frame.
+    pub(crate) newest: Position,
+    /// Tail frames: the oldest, the newest, and the one a reader came to last.
+    pub(crate) tail_oldest: u64,
+    pub(crate) tail_newest: u64,
+    pub(crate) cursor: u64,
+    /// The fold that last announced it, so that one commit announces it once.
+    pub(crate) announced: u64,
+}
+
+impl Partition {
+    pub(crate) fn new(id: PartitionId, journal: u16) -> Self {
+        Self {
+            id,
+            journal,
+            dirty: false,
+            config: None,
+            log_start: Offset(0),
+            next_start: Offset(0),
+            high_watermark: Offset(0),
+            log_end: Offset(0),
+            last_timestamp: WallMs(-1),
+            bytes: 0,
+            front: None,
+            run: RunRef::NONE,
+            fences: Fences::default(),
+            epochs: Vec::new(),
+            producers: None,
+            newest: Position(0),
+            tail_oldest: NO_FRAME,
+            tail_newest: NO_FRAME,
+            cursor: NO_FRAME,
+            announced: 0,
+        }
+    }
+
+    pub(crate) fn bounds(&self, epoch: Epoch) -> Bounds {
+        Bounds {
+            log_start: self.log_start,
+            high_watermark: self.high_watermark,
+            log_end: self.log_end,
+            epoch,
+            bytes: self.bytes,
+        }
+    }
+
+    /// Notes that records from `first` on carry `epoch`.
+    pub(crate) fn note_epoch(&mut self, epoch: Epoch, first: Offset) {
+        if self.epochs.last().is_none_or(|(last, _)| *last < epoch) {
+            self.epochs.reserve_exact(1);
+            self.epochs.push((epoch, first));
+        }
+    }
+
+    /// Drops epochs that ended at or below the log start.
+    pub(crate) fn trim_epochs(&mut self) {
+        let start = self.next_start;
+        let gone = self.epochs.partition_point(|(_, first)| *first <= start).saturating_sub(1);
+        self.epochs.drain(..gone);
+    }
+
+    /// The highest epoch at or below `epoch`, and where it ends.
+    pub(crate) fn epoch_end(&self, epoch: Epoch) -> Option<(Epoch, Offset)> {
+        let after = self.epochs.partition_point(|(known, _)| *known <= epoch);
+        let (found, _) = *self.epochs.get(after.checked_sub(1)?)?;
+        Some((found, self.epochs.get(after).map_or(self.log_end, |(_, first)| *first)))
+    }
+
+    /// As snapshots and checkpoints hold it: with everything that was appended, committed or not.
+    pub(crate) fn state(&self) -> PartitionState {
+        let batch = |batch: &Batch| BatchState {
+            first_sequence: batch.first,
+            last_sequence: batch.last,
+            base_offset: batch.base,
+            append_time: batch.append_time,
+        };
+        let producer = |producer: &Producer| ProducerState {
+            id: producer.id,
+            epoch: producer.epoch,
+            last_seen: producer.last_timestamp,
+            batches: producer.batches().iter().map(batch).collect(),
+        };
+        PartitionState {
+            partition: self.id,
+            next_offset: self.log_end,
+            log_start: self.next_start,
+            last_timestamp: self.last_timestamp,
+            epochs: self.epochs.clone(),
+            producers: self.producers.as_ref().map(|all| all.iter().map(producer).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// Takes over a state that is newer than what is known.
+    pub(crate) fn restore(&mut self, state: PartitionState, hash: SeededHash, producers_max: u32) {
+        self.log_end = self.log_end.max(state.next_offset);
+        self.next_start = self.next_start.max(state.log_start);
+        self.last_timestamp = self.last_timestamp.max(state.last_timestamp);
+        if state.epochs.last() > self.epochs.last() || self.epochs.is_empty() {
+            self.epochs = state.epochs;
+            self.epochs.shrink_to_fit();
+        }
+        self.trim_epochs();
+        for from in state.producers {
+            let mut producer = Producer::new(from.id, from.epoch, from.last_seen);
+            for batch in from.batches {
+                producer.push(Batch {
+                    first: batch.first_sequence,
+                    last: batch.last_sequence,
+                    base: batch.base_offset,
+                    // A snapshot holds committed batches only: whatever waits for them is answered at once.
+                    position: Position(0),
+                    append_time: batch.append_time,
+                });
+            }
+            self.producers_mut(hash).restore(producer, producers_max);
+        }
+    }
+
+    /// The producer table, made when first used.
+    pub(crate) fn producers_mut(&mut self, hash: SeededHash) -> &mut Producers {
+        self.producers.get_or_insert_with(|| Box::new(Producers::new(hash)))
+    }
+
+    /// Remembers a batch of an idempotent producer.
+    pub(crate) fn record_producer(
+        &mut self,
+        (id, epoch): (ProducerId, ProducerEpoch),
+        batch: Batch,
+        now: WallMs,
+        (hash, max): (SeededHash, u32),
+    ) {
+        self.producers_mut(hash).record(id, epoch, batch, now, max);
+    }
+}
+
+/// The partitions of a shard, in slots that stay put.
+#[derive(Debug)]
+pub(crate) struct Partitions {
+    slots: Vec<Option<Partition>>,
+    free: Vec<u32>,
+    by_id: SeededMap<PartitionId, u32>,
+}
+
+impl Partitions {
+    pub(crate) fn new(hash: SeededHash) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), by_id: SeededMap::with_hasher(hash) }
+    }
+
+    pub(crate) fn slot(&self, id: PartitionId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn get(&self, id: PartitionId) -> Option<&Partition> {
+        self.at(self.slot(id)?)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
+        let slot = self.slot(id)?;
+        self.at_mut(slot)
+    }
+
+    pub(crate) fn at(&self, slot: u32) -> Option<&Partition> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: u32) -> Option<&mut Partition> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The partition of a tail frame: its slot may have been given to another since.
+    pub(crate) fn of_frame(&mut self, slot: u32, id: PartitionId) -> Option<&mut Partition> {
+        self.at_mut(slot).filter(|partition| partition.id == id)
+    }
+
+    /// Adds a partition that is not there.
+    pub(crate) fn insert(&mut self, partition: Partition) -> u32 {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 partitions")
+            }
+        };
+        let before = self.by_id.insert(partition.id, slot);
+        assert!(before.is_none(), "partition {} added twice", partition.id);
+        self.slots[slot as usize] = Some(partition);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, id: PartitionId) -> Option<Partition> {
+        let slot = self.by_id.remove(&id)?;
+        self.free.push(slot);
+        self.slots[slot as usize].take()
+    }
+
+    /// How many slots there are, for sweeps in slices.
+    pub(crate) fn slots(&self) -> u32 {
+        u32::try_from(self.slots.len()).expect("fewer than 2^32 partitions")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Partition> {
+        self.slots.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_partition_with_a_producer_takes_less_than_a_kibibyte() {
+        let map_entry = 2 * size_of::<(PartitionId, u32)>();
+        let fences = crate::index::FENCES * size_of::<crate::index::Fence>();
+        let table = size_of::<Producers>() + size_of::<Producer>() + 4 * (size_of::<(ProducerId, u32)>() + 1) + 16;
+        let all = size_of::<Option<Partition>>() + map_entry + fences + 2 * size_of::<(Epoch, Offset)>() + table;
+        assert!(all <= 1024, "{all}");
+    }
+
+    #[test]
+    fn epochs_end_where_the_next_begins() {
+        let mut partition = Partition::new(PartitionId(1), 0);
+        assert_eq!(partition.epoch_end(Epoch(9)), None);
+        for (epoch, first) in [(2, 0), (2, 5), (5, 10), (6, 20)] {
+            partition.note_epoch(Epoch(epoch), Offset(first));
+        }
+        partition.log_end = Offset(30);
+        assert_eq!(partition.epoch_end(Epoch(1)), None);
+        assert_eq!(partition.epoch_end(Epoch(2)), Some((Epoch(2), Offset(10))));
+        assert_eq!(partition.epoch_end(Epoch(4)), Some((Epoch(2), Offset(10))));
+        assert_eq!(partition.epoch_end(Epoch(6)), Some((Epoch(6), Offset(30))));
+        partition.next_start = Offset(10);
+        partition.trim_epochs();
+        assert_eq!(partition.epochs, [(Epoch(5), Offset(10)), (Epoch(6), Offset(20))]);
+    }
+
+    #[test]
+    fn a_state_comes_back_as_it_went() {
+        let hash = SeededHash(1);
+        let mut partition = Partition::new(PartitionId(4), 0);
+        partition.log_end = Offset(30);
+        partition.next_start = Offset(7);
+        partition.last_timestamp = WallMs(99);
+        partition.note_epoch(Epoch(3), Offset(0));
+        let batch = Batch { first: 0, last: 9, base: Offset(20), position: Position(4096), append_time: WallMs(5) };
+        partition.record_producer((ProducerId(8), ProducerEpoch(1)), batch, WallMs(50), (hash, 10));
+        let state = partition.state();
+        let mut again = Partition::new(PartitionId(4), 0);
+        again.restore(state.clone(), hash, 10);
+        assert_eq!(again.state(), state);
+    }
+
+    #[test]
+    fn a_slot_given_to_another_is_told_from_its_first_owner() {
+        let mut all = Partitions::new(SeededHash(1));
+        let slot = all.insert(Partition::new(PartitionId(1), 0));
+        all.remove(PartitionId(1));
+        assert_eq!(all.insert(Partition::new(PartitionId(2), 0)), slot);
+        assert!(all.of_frame(slot, PartitionId(1)).is_none());
+        assert!(all.of_frame(slot, PartitionId(2)).is_some());
+    }
+}
