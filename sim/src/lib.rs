@@ -1,1 +1,14 @@
-//! sim
+//! The world in a box: simulated devices and memory around the real machines, in one thread, from one seed.
+//!
+//! The product knows nothing of this crate: what is here are other implementations of its traits. The same seed gives the
+//! same run, byte for byte.
+
+pub mod arena;
+pub mod chance;
+pub mod disk;
+mod sums;
+
+pub use arena::SimArena;
+pub use chance::Chance;
+pub use disk::Disk;
+pub use sums::sums;

@@ -198,7 +198,7 @@ fn run(first: i64, last: i64) -> Run {
     Run {
         first: Offset(first),
         last: Offset(last),
-        position: Position(8192 + first as u64 * 4096),
+        position: Position(8192 + first.cast_unsigned() * 4096),
         span: 65_536,
         bytes: 60_000,
         max_timestamp: WallMs(1_700_000_000_000 + last),
@@ -556,7 +556,7 @@ proptest! {
     }
 }
 
-fn reseal_all(bytes: &mut Vec<u8>) {
+fn reseal_all(bytes: &mut [u8]) {
     let crc = |bytes: &[u8]| (sums().crc64)(0, bytes).to_le_bytes();
     if bytes.starts_with(b"BARELOGU") {
         let sum = base::checksum::keyed128(&KEY.0, &bytes[..112]);
