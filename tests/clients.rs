@@ -131,8 +131,10 @@ fn java_console_tools_round_trip_and_their_group_resumes() {
     let seen: BTreeSet<String> = first.lines().chain(rest.lines()).map(String::from).collect();
     assert_eq!(first.lines().count() + rest.lines().count(), 200);
     assert_eq!(seen, sent, "the second member read what the first had not");
-    let groups =
-        run_ok(&mut tool("consumer.group.ConsumerGroupCommand", &["--describe", "--group", "java-readers"]).unwrap(), b"");
+    let groups = run_ok(
+        &mut tool("consumer.group.ConsumerGroupCommand", &["--describe", "--group", "java-readers"]).unwrap(),
+        b"",
+    );
     assert!(groups.contains("java-readers"), "{groups}");
     let described = run_ok(&mut tool("TopicCommand", &["--describe", "--topic", "java"]).unwrap(), b"");
     assert!(described.contains("PartitionCount: 2"), "{described}");
