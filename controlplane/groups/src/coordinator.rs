@@ -18,6 +18,9 @@ use crate::offsets::Offsets;
 use crate::timers::{Timer, TimerId, Timers};
 use crate::{Config, Error, GroupValue, Record, Slot, slot_of};
 
+/// Longest text that a record can hold: Kafka's strings have a length of 16 bits.
+const TEXT_BYTES_MAX: usize = 32_767;
+
 /// The coordinator of all groups whose slots this broker serves. Lives on one task; see [`Event`] and [`Effect`].
 #[derive(Debug)]
 pub struct Coordinator {
@@ -130,8 +133,10 @@ impl Coordinator {
     }
 
     fn join(&mut self, now: Now, token: Token, join: &Join<'_>, out: &mut Vec<Effect>) {
-        let error = if join.group.is_empty() {
+        let error = if join.group.is_empty() || join.group.len() > TEXT_BYTES_MAX {
             Some(Error::InvalidGroupId)
+        } else if join.has_long_text() {
+            Some(Error::InvalidRequest)
         } else if !(self.config.session_timeout_ms_min..=self.config.session_timeout_ms_max)
             .contains(&join.session_timeout_ms)
         {
@@ -376,6 +381,17 @@ impl Group {
                 before.map_or(0, |before| before.bytes()) + if value.is_none() { record.bytes() } else { 0 }
             }
         }
+    }
+}
+
+impl Join<'_> {
+    /// Whether a text is too long to be stored; a member id, which is longer than the instance or client id, included.
+    fn has_long_text(&self) -> bool {
+        const MEMBER_ID_TAIL: usize = 37;
+        let own =
+            [self.instance.unwrap_or(self.client_id).len() + MEMBER_ID_TAIL, self.client_id.len(), self.host.len()];
+        let names = self.protocols.iter().map(|(name, _)| name.len()).chain([self.protocol_type.len()]);
+        own.into_iter().chain(names).any(|len| len > TEXT_BYTES_MAX)
     }
 }
 

@@ -1,53 +1,46 @@
 //! Why a group request is refused.
 
-/// Each variant is the Kafka error of that name; the discriminant is its code.
+/// Each variant is the Kafka error of that name; the host knows the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i16)]
 pub enum Error {
     /// UNKNOWN_TOPIC_OR_PARTITION.
-    UnknownTopicOrPartition = 3,
+    UnknownTopicOrPartition,
+    /// UNKNOWN_TOPIC_ID.
+    UnknownTopicId,
     /// OFFSET_METADATA_TOO_LARGE: a commit's metadata exceeds `offset.metadata.max.bytes`.
-    OffsetMetadataTooLarge = 12,
+    OffsetMetadataTooLarge,
     /// COORDINATOR_LOAD_IN_PROGRESS: the group's state is being read, or there is no room for its records now.
-    CoordinatorLoadInProgress = 14,
+    CoordinatorLoadInProgress,
     /// COORDINATOR_NOT_AVAILABLE: the records could not be appended, or the group is being deleted.
-    CoordinatorNotAvailable = 15,
+    CoordinatorNotAvailable,
     /// NOT_COORDINATOR: this broker does not serve the group.
-    NotCoordinator = 16,
+    NotCoordinator,
     /// ILLEGAL_GENERATION.
-    IllegalGeneration = 22,
+    IllegalGeneration,
     /// INCONSISTENT_GROUP_PROTOCOL.
-    InconsistentGroupProtocol = 23,
+    InconsistentGroupProtocol,
     /// INVALID_GROUP_ID.
-    InvalidGroupId = 24,
+    InvalidGroupId,
     /// UNKNOWN_MEMBER_ID.
-    UnknownMemberId = 25,
+    UnknownMemberId,
     /// INVALID_SESSION_TIMEOUT.
-    InvalidSessionTimeout = 26,
+    InvalidSessionTimeout,
     /// REBALANCE_IN_PROGRESS.
-    RebalanceInProgress = 27,
+    RebalanceInProgress,
     /// INVALID_REQUEST.
-    InvalidRequest = 42,
+    InvalidRequest,
     /// POLICY_VIOLATION: a limit of the broker on groups or on their state is reached.
-    PolicyViolation = 44,
+    PolicyViolation,
     /// NON_EMPTY_GROUP.
-    NonEmptyGroup = 68,
+    NonEmptyGroup,
     /// GROUP_ID_NOT_FOUND.
-    GroupIdNotFound = 69,
+    GroupIdNotFound,
     /// MEMBER_ID_REQUIRED (KIP-394).
-    MemberIdRequired = 79,
+    MemberIdRequired,
     /// GROUP_MAX_SIZE_REACHED (KIP-389).
-    GroupMaxSizeReached = 81,
+    GroupMaxSizeReached,
     /// FENCED_INSTANCE_ID (KIP-345).
-    FencedInstanceId = 82,
+    FencedInstanceId,
     /// GROUP_SUBSCRIBED_TO_TOPIC (KIP-496).
-    GroupSubscribedToTopic = 86,
-}
-
-impl Error {
-    /// Kafka's error code.
-    #[must_use]
-    pub const fn code(self) -> i16 {
-        self as i16
-    }
+    GroupSubscribedToTopic,
 }

@@ -160,7 +160,7 @@ pub struct LeaveMember<'a> {
     pub instance: Option<&'a str>,
 }
 
-/// An OffsetCommit request. Topics and partitions that do not exist are left out by the caller.
+/// An OffsetCommit request.
 #[derive(Clone, Debug)]
 pub struct Commit<'a> {
     /// Who commits; generation −1, no member id and no instance for a commit without membership.
@@ -191,6 +191,8 @@ pub struct CommitPartition<'a> {
     pub leader_epoch: i32,
     /// The client's own text.
     pub metadata: &'a str,
+    /// What the caller found wrong with it; comes back among those rejected.
+    pub refused: Option<Error>,
 }
 
 /// An OffsetDelete request.
@@ -198,8 +200,19 @@ pub struct CommitPartition<'a> {
 pub struct DeleteOffsets<'a> {
     /// The group.
     pub group: &'a str,
-    /// Topics and partition indices.
-    pub topics: Vec<(&'a str, Vec<i32>)>,
+    /// What is to go.
+    pub topics: Vec<DeleteTopic<'a>>,
+}
+
+/// A topic of an OffsetDelete.
+#[derive(Clone, Debug)]
+pub struct DeleteTopic<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Partition indices.
+    pub partitions: Vec<i32>,
+    /// What the caller found wrong with it; comes back as the result of each partition.
+    pub refused: Option<Error>,
 }
 
 /// The answer to a request.
@@ -298,6 +311,9 @@ pub struct FetchedOffset {
     /// The topic's id when it was committed; zero when unknown.
     pub topic_id: TopicId,
 }
+
+/// Committed offsets by topic.
+pub type FetchedTopics = Vec<(Arc<str>, Vec<FetchedOffset>)>;
 
 /// A group as ListGroups answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]

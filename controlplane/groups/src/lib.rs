@@ -31,9 +31,9 @@ pub use config::Config;
 pub use coordinator::Coordinator;
 pub use error::Error;
 pub use event::{
-    Commit, CommitPartition, CommitTopic, DeleteOffsets, Described, DescribedMember, Effect, Event, FetchedOffset,
-    Join, JoinReply, JoinedMember, Leave, LeaveMember, LeftMember, Listed, Member, RejectedCommit, Reply, Sync,
-    SyncReply, Token,
+    Commit, CommitPartition, CommitTopic, DeleteOffsets, DeleteTopic, Described, DescribedMember, Effect, Event,
+    FetchedOffset, FetchedTopics, Join, JoinReply, JoinedMember, Leave, LeaveMember, LeftMember, Listed, Member,
+    RejectedCommit, Reply, Sync, SyncReply, Token,
 };
 pub use hash::slot_of;
 pub use log::AppendId;

@@ -149,8 +149,9 @@ impl Classic {
         }
         let most = votes.values().copied().max()?;
         let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader));
-        let preferred = leader.into_iter().flat_map(|leader| leader.protocols.iter().map(|protocol| &protocol.name));
-        let preferred = preferred.filter(|name| votes.get(name) == Some(&most)).next().cloned();
+        let mut preferred =
+            leader.into_iter().flat_map(|leader| leader.protocols.iter().map(|protocol| &protocol.name));
+        let preferred = preferred.find(|name| votes.get(name) == Some(&most)).cloned();
         preferred.or_else(|| votes.iter().find(|(_, count)| **count == most).map(|(name, _)| (*name).clone()))
     }
 

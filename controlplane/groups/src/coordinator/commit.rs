@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use base::Now;
 
-use super::Coordinator;
-use crate::event::{Commit, DeleteOffsets, Effect, RejectedCommit, Reply, Token};
+use super::{Coordinator, TEXT_BYTES_MAX};
+use crate::event::{Commit, DeleteOffsets, DeleteTopic, Effect, RejectedCommit, Reply, Token};
 use crate::log::Then;
 use crate::{Error, OffsetValue};
 
@@ -26,7 +26,9 @@ impl Coordinator {
             let mut records = Vec::new();
             for (topic_place, topic) in commit.topics.iter().enumerate() {
                 for (place, partition) in topic.partitions.iter().enumerate() {
-                    let error = if partition.metadata.len() > ctx.config.offset_metadata_bytes_max {
+                    let error = if partition.refused.is_some() {
+                        partition.refused
+                    } else if partition.metadata.len() > ctx.config.offset_metadata_bytes_max.min(TEXT_BYTES_MAX) {
                         Some(Error::OffsetMetadataTooLarge)
                     } else if full && !group.offsets.knows(topic.name, partition.index) {
                         Some(Error::PolicyViolation)
@@ -72,6 +74,9 @@ impl Coordinator {
         if there {
             return Ok(());
         }
+        if commit.member.group.len() > TEXT_BYTES_MAX {
+            return Err(Error::InvalidGroupId);
+        }
         if commit.member.generation >= 0 {
             // Its generation is gone with the group.
             return Err(Error::IllegalGeneration);
@@ -103,13 +108,14 @@ impl Coordinator {
             }
             let mut records = Vec::new();
             let mut results = Vec::new();
-            for (topic, partitions) in &delete.topics {
+            for DeleteTopic { name: topic, partitions, refused } in &delete.topics {
                 // Subscriptions that cannot be read may hold any topic.
                 let used = members && group.classic.subscribed().is_none_or(|topics| topics.contains(*topic));
-                let result = if used { Err(Error::GroupSubscribedToTopic) } else { Ok(()) };
+                let error = refused.or(used.then_some(Error::GroupSubscribedToTopic));
+                let result = error.map_or(Ok(()), Err);
                 results.push(alloc::vec![result; partitions.len()]);
                 for index in partitions {
-                    if !used && group.offsets.knows(topic, *index) {
+                    if error.is_none() && group.offsets.knows(topic, *index) {
                         records.push(group.offsets.record(&ctx.group, topic, *index, None));
                     }
                 }

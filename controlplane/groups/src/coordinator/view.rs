@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{Coordinator, Stage};
 use crate::Error;
-use crate::event::{Described, FetchedOffset, Listed};
+use crate::event::{Described, FetchedOffset, FetchedTopics, Listed};
 use crate::offsets::Offsets;
 
 impl Coordinator {
@@ -27,7 +27,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
-    pub fn fetch_all(&self, group: &str) -> Result<Vec<(Arc<str>, Vec<FetchedOffset>)>, Error> {
+    pub fn fetch_all(&self, group: &str) -> Result<FetchedTopics, Error> {
         Ok(self.offsets(group)?.map(Offsets::fetch_all).unwrap_or_default())
     }
 
@@ -77,7 +77,7 @@ impl Coordinator {
     }
 
     /// The committed offsets of all groups, for metrics.
-    pub fn committed(&self) -> impl Iterator<Item = (&Arc<str>, Vec<(Arc<str>, Vec<FetchedOffset>)>)> {
+    pub fn committed(&self) -> impl Iterator<Item = (&Arc<str>, FetchedTopics)> {
         let groups = self.slots.iter().flat_map(|shelf| &shelf.groups);
         groups.map(|(name, group)| (name, group.offsets.fetch_all()))
     }

@@ -204,7 +204,7 @@ impl World {
     }
 
     pub(crate) fn commit(&mut self, member: Member<'_>, topic: &str, partition: i32, offset: i64) -> Token {
-        let partition = CommitPartition { index: partition, offset, leader_epoch: 3, metadata: "note" };
+        let partition = CommitPartition { index: partition, offset, leader_epoch: 3, metadata: "note", refused: None };
         let topics = vec![CommitTopic { name: topic, id: TopicId(7), partitions: vec![partition] }];
         self.ask(|token| Event::Commit(token, Commit { member, topics }))
     }

@@ -86,7 +86,7 @@ fn a_commit_keeps_its_member_alive() {
 fn metadata_that_is_too_long_rejects_its_partition_alone() {
     let mut world = World::new();
     let (long, fits) = ("x".repeat(4097), "x".repeat(4096));
-    let partition = |index, metadata| CommitPartition { index, offset: 9, leader_epoch: -1, metadata };
+    let partition = |index, metadata| CommitPartition { index, offset: 9, leader_epoch: -1, metadata, refused: None };
     let topics = vec![
         CommitTopic { name: "a", id: TopicId(1), partitions: vec![partition(0, &fits), partition(1, &long)] },
         CommitTopic { name: "b", id: TopicId(2), partitions: vec![partition(0, &long)] },
@@ -193,11 +193,16 @@ fn offsets_of_topics_that_members_use_cannot_be_deleted() {
         world.commit(who("g", &ids[0], generation), topic, 0, 5);
     }
     world.durable();
-    let topics = vec![("t", vec![0, 1]), ("other", vec![0, 9])];
+    let topic = |name, partitions| DeleteTopic { name, partitions, refused: None };
+    let gone = DeleteTopic { refused: Some(Error::UnknownTopicOrPartition), ..topic("gone", vec![0]) };
+    let topics = vec![topic("t", vec![0, 1]), topic("other", vec![0, 9]), gone];
     let token = world.ask(|token| Event::DeleteOffsets(token, DeleteOffsets { group: "g", topics }));
     world.durable();
-    let used = Err(Error::GroupSubscribedToTopic);
-    assert_eq!(world.reply(token), Reply::DeleteOffsets(Ok(vec![vec![used, used], vec![Ok(()), Ok(())]])));
+    let (used, unknown) = (Err(Error::GroupSubscribedToTopic), Err(Error::UnknownTopicOrPartition));
+    assert_eq!(
+        world.reply(token),
+        Reply::DeleteOffsets(Ok(vec![vec![used, used], vec![Ok(()), Ok(())], vec![unknown]]))
+    );
     assert_eq!((world.offset("g", "t", 0), world.offset("g", "other", 0)), (5, -1));
     world.restart(Config::default());
     assert_eq!((world.offset("g", "t", 0), world.offset("g", "other", 0)), (5, -1));
