@@ -27,7 +27,7 @@ mod mapping;
 #[cfg(test)]
 mod tests;
 
-use mapping::Mapping;
+pub(crate) use mapping::Mapping;
 pub use mapping::PageKind;
 
 /// Granularity of blocks: the sector size that `O_DIRECT` asks for at most.
@@ -442,6 +442,26 @@ impl ArenaMemory {
         self.region.pin(page);
         let start = self.region.pointer(block.start, len);
         Pinned { region: Arc::clone(&self.region), page, loan: true, start, len }
+    }
+}
+
+impl ArenaMemory {
+    /// Pins open bytes of a block, for the kernel to write into. Unlike a loan it leaves the rest of the block usable.
+    ///
+    /// # Panics
+    /// When the range is not open bytes of a block of this arena.
+    ///
+    /// # Safety
+    /// No reference to these bytes lives, none is taken and none of them is frozen until the pin is dropped.
+    #[must_use]
+    pub unsafe fn open(&self, block: &Block, range: Range<usize>) -> Pinned {
+        let page = self.region.check(block);
+        let frozen = self.region.frozen[page as usize].load(Ordering::Relaxed);
+        assert!(range.start <= range.end && range.end <= block.len, "the range lies in the block");
+        assert!(frozen < FREED && range.start >= frozen as usize, "frozen bytes do not change");
+        self.region.pin(page);
+        let start = self.region.pointer(block.start + range.start, range.len());
+        Pinned { region: Arc::clone(&self.region), page, loan: false, start, len: range.len() }
     }
 }
 

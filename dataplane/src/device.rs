@@ -5,11 +5,15 @@
 //! description, on which the lock lies: the kernel holds it until the last request of a killed process has ended.
 
 mod file;
+mod flushes;
 mod policy;
+mod ring;
 mod storage;
 #[cfg(test)]
 mod tests;
 
 pub use file::{DeviceError, DeviceFile, DeviceKind};
+pub use flushes::Flushes;
 pub use policy::DevicePolicy;
+pub use ring::RingDevices;
 pub use storage::BlockingStorage;

@@ -6,5 +6,11 @@
 pub mod arena;
 pub mod checksums;
 pub mod device;
+pub mod keeper;
+pub mod net;
+pub mod ring;
+pub mod rings;
+pub mod thread;
+
 #[cfg(test)]
 mod testing;

@@ -19,7 +19,7 @@ pub enum PageKind {
     Heap,
 }
 
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
     kind: PageKind,
@@ -33,7 +33,7 @@ unsafe impl Sync for Mapping {}
 const HUGE: usize = 2 << 20;
 
 impl Mapping {
-    pub(super) fn new(len: usize, huge_pages: bool, prefault: bool) -> io::Result<Self> {
+    pub(crate) fn new(len: usize, huge_pages: bool, prefault: bool) -> io::Result<Self> {
         if cfg!(miri) {
             return Ok(Self::heap(len));
         }
@@ -65,15 +65,20 @@ impl Mapping {
         Self { base, len, kind: PageKind::Heap }
     }
 
-    pub(super) const fn base(&self) -> NonNull<u8> {
+    /// Leaves the memory mapped for ever.
+    pub(crate) fn leak(&mut self) {
+        self.len = 0;
+    }
+
+    pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) const fn kind(&self) -> PageKind {
+    pub(crate) const fn kind(&self) -> PageKind {
         self.kind
     }
 }
@@ -91,6 +96,9 @@ fn map(len: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return; // leaked
+        }
         if self.kind == PageKind::Heap {
             let layout = std::alloc::Layout::from_size_align(self.len, super::PAGE).expect("as allocated");
             // SAFETY: allocated with this layout in `heap`, and freed only here.

@@ -79,17 +79,11 @@ impl BlockingStorage {
         StorageError::Io(format!("{call} at {offset} of {}: {error}", self.device.path().display()))
     }
 
-    /// Writes zeros over `offset .. offset + len` in steps of 1 MiB, calling `pace` with the bytes done after each; it stops
-    /// early when `pace` says so.
+    /// Writes zeros over `offset .. offset + len`.
     ///
     /// # Errors
     /// As [`Storage::write`].
-    pub fn write_zeros(
-        &mut self,
-        offset: u64,
-        len: u64,
-        mut pace: impl FnMut(u64) -> bool,
-    ) -> Result<(), StorageError> {
+    pub fn write_zeros(&mut self, offset: u64, len: u64) -> Result<(), StorageError> {
         let mut done = 0;
         while done < len {
             let step = usize::try_from(len - done).map_or(BOUNCE, |left| left.min(BOUNCE));
@@ -97,9 +91,6 @@ impl BlockingStorage {
             let result = self.device.file().write_all_at(&zeros[..step], offset + done);
             result.map_err(|error| self.error("writing zeros", offset + done, &error))?;
             done += step as u64;
-            if !pace(done) {
-                break;
-            }
         }
         Ok(())
     }
@@ -115,6 +106,8 @@ impl Storage for BlockingStorage {
     }
 
     fn grow(&mut self, len: u64) -> Result<(), StorageError> {
+        // Allocated, not written: the first write of a block that is only allocated costs twice, so the keeper writes zeros over
+        // an extent before it is used.
         let now = self.device.len();
         if len <= now {
             return Ok(());
@@ -129,9 +122,7 @@ impl Storage for BlockingStorage {
             return Err(self.error("allocating", now, &error));
         }
         self.device.set_len(len);
-        // `fallocate` leaves unwritten extents, whose first write costs twice; so zeros are written too.
-        self.write_zeros(now, len - now, |_| true)?;
-        self.flush()
+        Ok(())
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {

@@ -1,1 +1,0 @@
-//! Random operations: nothing panics, and the promises of the protocol hold.

@@ -1,0 +1,122 @@
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use journal::pool::{Initial, PoolConfig};
+
+use super::*;
+use crate::device::{DeviceFile, DeviceKind};
+use crate::rings::doze;
+use crate::testing::scratch;
+
+const EXTENT: u64 = 2 << 20;
+const START: u64 = 1 << 20;
+const DEVICE: DeviceIndex = DeviceIndex(0);
+const JOURNAL: JournalId = JournalId(0x1f);
+
+struct World {
+    dir: tempfile::TempDir,
+    link: KeeperLink,
+    doze: Doze,
+    handle: KeeperHandle,
+    stats: Arc<SpaceStats>,
+    checkpoints: Checkpoints,
+}
+
+fn start(extents_max: u64, initial: Vec<Initial>) -> World {
+    let dir = scratch();
+    let mut storage = BlockingStorage::new(DeviceFile::open(&dir.path().join("device"), DeviceKind::File).unwrap());
+    storage.grow(START + initial.len() as u64 * EXTENT).unwrap();
+    let config =
+        PoolConfig { device: DEVICE, extents_offset: START, extent_len: EXTENT, extents_max, ahead: 2, reserve: 1 };
+    let stats = Arc::new(SpaceStats::default());
+    let pool = Pool::new(config, initial, 10);
+    let kept = KeptDevice { pool, storage, stats: Arc::clone(&stats), extent_len: EXTENT };
+    let (shard_waker, shard_doze) = doze().unwrap();
+    let (keeper_waker, keeper_doze) = doze().unwrap();
+    let (mut links, ends) = keeper_links(std::slice::from_ref(&shard_waker), &keeper_waker);
+    let checkpoints = Checkpoints::open(&dir.path().join("checkpoints")).unwrap();
+    let config = KeeperConfig {
+        fill_rate: 1 << 30,
+        checkpoints: checkpoints.clone(),
+        devices: vec![kept],
+        flushes: Flushes::new(1, &[shard_waker]),
+    };
+    let handle = spawn(config, ends, keeper_waker, keeper_doze).unwrap();
+    World { dir, link: links.pop().unwrap(), doze: shard_doze, handle, stats, checkpoints }
+}
+
+impl World {
+    fn ask(&mut self, effect: Effect) -> Event {
+        self.link.submit(effect);
+        for _ in 0..100 {
+            self.doze.announce();
+            if let Some(event) = self.link.answer() {
+                return event;
+            }
+            self.doze.sleep(100);
+        }
+        panic!("the keeper does not answer");
+    }
+
+    fn extent(&mut self) -> Option<ExtentAddress> {
+        match self.ask(Effect::NeedExtent { device: DEVICE, journal: JOURNAL, for_cleaning: false }) {
+            Event::Extent { device: DEVICE, extent } => extent,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn extents_come_zeroed_one_after_the_other_until_the_reserve_is_left() {
+    let mut world = start(4, vec![]);
+    let mut extents = Vec::new();
+    while let Some(extent) = world.extent() {
+        extents.push(extent);
+    }
+    let offsets: Vec<u64> = extents.iter().map(|extent| extent.offset).collect();
+    assert_eq!(offsets, [START, START + EXTENT, START + 2 * EXTENT]);
+    let generations: Vec<u64> = extents.iter().map(|extent| extent.generation).collect();
+    assert_eq!(generations, [11, 12, 13]);
+    let bytes = std::fs::read(world.dir.path().join("device")).unwrap();
+    assert_eq!(bytes.len() as u64, START + 4 * EXTENT);
+    assert!(bytes.iter().all(|&byte| byte == 0));
+    world.handle.stop();
+    assert_eq!((world.stats.free_bytes.get(), world.stats.used_bytes.get()), (0, 3 * EXTENT));
+    assert_eq!(world.stats.zeroed_bytes.get(), 4 * EXTENT);
+}
+
+#[test]
+fn a_freed_extent_is_given_again_with_a_new_generation_and_without_zeros() {
+    let mut world = start(2, vec![Initial::Used, Initial::Recycled]);
+    assert!(world.extent().is_none(), "the last one is the reserve");
+    let used = ExtentAddress { device: DEVICE, offset: START, len: EXTENT, generation: 10 };
+    world.link.submit(Effect::FreeExtent { extent: used });
+    let extent = world.extent().unwrap();
+    assert_eq!((extent.offset, extent.generation), (START + EXTENT, 11));
+    world.handle.stop();
+    assert_eq!(world.stats.zeroed_bytes.get(), 0);
+}
+
+#[test]
+fn checkpoints_are_replaced_and_extended() {
+    let mut world = start(2, vec![]);
+    let mut write = |bytes: &[u8], replace| match world.ask(Effect::Checkpoint {
+        journal: JOURNAL,
+        bytes: bytes.to_vec(),
+        replace,
+    }) {
+        Event::CheckpointDone { journal: JOURNAL, result } => result,
+        other => panic!("{other:?}"),
+    };
+    assert!(write(b"nothing to extend", false).unwrap_err().contains("000000000000001f.ckpt"));
+    write(b"whole", true).unwrap();
+    write(b" and more", false).unwrap();
+    assert_eq!(world.checkpoints.read(JOURNAL).unwrap().unwrap(), b"whole and more");
+    let mut write = |bytes: &[u8]| {
+        world.ask(Effect::Checkpoint { journal: JOURNAL, bytes: bytes.to_vec(), replace: true });
+    };
+    write(b"again");
+    assert_eq!(world.checkpoints.read(JOURNAL).unwrap().unwrap(), b"again");
+    world.checkpoints.remove(JOURNAL).unwrap();
+    assert_eq!(world.checkpoints.read(JOURNAL).unwrap(), None);
+    world.handle.stop();
+}

@@ -1,0 +1,224 @@
+//! A shard's thread: pins itself, builds its backends, then turns the shard until it has stopped.
+
+use std::fmt;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base::{Mono, Now, WallMs};
+use shard::Shard;
+use shard::ports::Ports;
+use shard::remote::Message;
+
+use crate::arena::{Arena, Slice};
+use crate::device::RingDevices;
+use crate::net::KernelNetwork;
+use crate::ring::{Ring, RingError};
+use crate::rings::{Doze, RingNeighbours};
+
+/// `housekeep` runs this often.
+const HOUSEKEEP: Duration = Duration::from_millis(250);
+
+/// What shards tell each other here.
+pub type ShardMessage = Message<Slice, Slice>;
+
+/// The backends of the embedded default: io_uring for network and devices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelPorts;
+
+impl Ports for KernelPorts {
+    type Arena = Arena;
+    type Network = KernelNetwork;
+    type Devices = RingDevices;
+    type Neighbours = RingNeighbours<ShardMessage>;
+
+    fn warn(&mut self, text: String) {
+        tracing::warn!("{text}");
+    }
+}
+
+/// What a thread does when nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollMode {
+    /// Spins for a little after work, then sleeps until something completes.
+    Adaptive {
+        /// How long it spins.
+        spin: Duration,
+    },
+    /// Never sleeps: for a core of its own.
+    Busy,
+}
+
+/// How a shard's thread runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadConfig {
+    /// The shard's number, for its name.
+    pub shard: u16,
+    /// The core to pin it to.
+    pub core: Option<usize>,
+    /// What it does when nothing happens.
+    pub poll: PollMode,
+}
+
+/// Why a shard's thread did not start serving.
+#[derive(Debug)]
+pub enum StartError<E> {
+    /// No thread to be had.
+    Thread(io::Error),
+    /// No ring to be had.
+    Ring(RingError),
+    /// What building the shard ended with.
+    Build(E),
+}
+
+impl<E: fmt::Display> fmt::Display for StartError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread(error) => write!(f, "starting a thread: {error}"),
+            Self::Ring(error) => error.fmt(f),
+            Self::Build(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for StartError<E> {}
+
+/// A thread that is being started, or serves.
+pub struct ShardThread<T, E> {
+    thread: JoinHandle<()>,
+    started: mpsc::Receiver<Result<T, StartError<E>>>,
+}
+
+impl<T, E> ShardThread<T, E> {
+    /// Waits until the shard serves (recovery may take a while) and gives what its building reported.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    pub fn wait_started(&self) -> Result<T, StartError<E>> {
+        self.started.recv().unwrap_or_else(|_| {
+            Err(StartError::Thread(io::Error::other("the shard's thread ended while it was started")))
+        })
+    }
+
+    /// Waits until the shard has stopped, which it does after `ToShard::Shutdown`.
+    pub fn join(self) {
+        // A panic in the thread has ended the process.
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts a shard's thread. `build` runs on it: it makes the backends on the ring given, opens the store (recovery) and returns
+/// the shard, with something to report to whoever waits.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn spawn<T, E, B>(config: ThreadConfig, doze: Doze, build: B) -> io::Result<ShardThread<T, E>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    B: FnOnce(&Ring) -> Result<(Shard<KernelPorts>, T), E> + Send + 'static,
+{
+    let (report, started) = mpsc::channel();
+    let name = format!("shard-{}", config.shard);
+    let run = move || {
+        pin(config);
+        let ring = match Ring::new() {
+            Ok(ring) => ring,
+            Err(error) => return drop(report.send(Err(StartError::Ring(error)))),
+        };
+        match build(&ring) {
+            Err(error) => drop(report.send(Err(StartError::Build(error)))),
+            Ok((shard, reported)) => {
+                // Whoever waited may be gone; the shard serves all the same.
+                let _ = report.send(Ok(reported));
+                turn_until_stopped(config, &ring, &doze, shard);
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(name.clone()).spawn(move || abort_on_panic(&name, run))?;
+    Ok(ShardThread { thread, started })
+}
+
+fn pin(config: ThreadConfig) {
+    if let Some(id) = config.core
+        && !core_affinity::set_for_current(core_affinity::CoreId { id })
+    {
+        tracing::warn!(shard = config.shard, core = id, "the shard's thread cannot be pinned to its core");
+    }
+}
+
+fn turn_until_stopped(config: ThreadConfig, ring: &Ring, doze: &Doze, mut shard: Shard<KernelPorts>) {
+    let mut housekeep_at = Instant::now();
+    let mut busy_at = Instant::now();
+    // Sleep is announced one turn ahead, so that the last look into all rings happens after it.
+    let mut announced = false;
+    ring.watch(doze);
+    loop {
+        let instant = Instant::now();
+        let now = now_at(instant);
+        if instant >= housekeep_at {
+            shard.housekeep(now);
+            housekeep_at = instant + HOUSEKEEP;
+        }
+        let idle = shard.turn(now);
+        let backends = shard.backends_mut();
+        backends.network.arm();
+        backends.devices.arm();
+        if shard.is_stopped() {
+            return;
+        }
+        ring.enter();
+        if idle.busy || ring.has_completions() {
+            busy_at = instant;
+            if std::mem::take(&mut announced) {
+                doze.awake();
+            }
+            continue;
+        }
+        let PollMode::Adaptive { spin } = config.poll else {
+            std::hint::spin_loop();
+            continue;
+        };
+        if instant.duration_since(busy_at) < spin {
+            std::hint::spin_loop();
+        } else if announced {
+            let until = idle.until.map(|until| instant + Duration::from_nanos(until.since(now.mono)));
+            let deadline = [until, shard.backends_mut().network.deadline()].into_iter().flatten().min();
+            let wake_at = deadline.map_or(housekeep_at, |deadline| deadline.min(housekeep_at));
+            ring.wait(wake_at.saturating_duration_since(Instant::now()));
+            ring.rewatch(doze);
+            doze.awake();
+            announced = false;
+        } else {
+            doze.announce();
+            announced = true;
+        }
+    }
+}
+
+/// Both clocks.
+#[must_use]
+pub fn now() -> Now {
+    now_at(Instant::now())
+}
+
+fn now_at(instant: Instant) -> Now {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let mono = instant.saturating_duration_since(*START.get_or_init(|| instant));
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Now {
+        mono: Mono(u64::try_from(mono.as_nanos()).unwrap_or(u64::MAX)),
+        wall: WallMs(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)),
+    }
+}
+
+/// Runs `body`; a panic in it ends the process, since the others cannot go on without this thread.
+pub(crate) fn abort_on_panic(name: &str, body: impl FnOnce()) {
+    if std::panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
+        tracing::error!(thread = name, "a thread of the data plane panicked; the broker stops at once");
+        std::process::abort();
+    }
+}
