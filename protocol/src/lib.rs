@@ -6,6 +6,7 @@
 //! * [`batch`]: record batch v2, view, builder, stamping.
 //! * [`frame`], [`api`], [`error`]: request and response headers, what this broker serves, Kafka's error codes.
 //! * [`produce`], [`fetch`], [`list_offsets`]: zero-copy requests and response writers of the data path.
+//! * [`messages`]: every message in both directions, generated from Kafka's schemas.
 #![no_std]
 #![deny(missing_docs, clippy::indexing_slicing)]
 
@@ -16,7 +17,9 @@ pub mod batch;
 pub mod error;
 pub mod fetch;
 pub mod frame;
+mod generated;
 pub mod list_offsets;
+pub mod messages;
 pub mod produce;
 mod view;
 pub mod wire;

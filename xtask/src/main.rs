@@ -1,7 +1,8 @@
-//! The one tool: `cargo xtask setup | test | ci | tidy | fix | bench | sim | bless`.
+//! The one tool: `cargo xtask setup | test | ci | tidy | fix | bench | sim | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
+mod codegen;
 mod run;
 mod setup;
 mod test;
@@ -19,6 +20,7 @@ cargo xtask COMMAND
   sim      [--seed N] [--count M]  the journal on a simulated device
   bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
   bless    rewrite generated documents and golden files
+  codegen  rewrite protocol/src/generated/ from Kafka's message schemas (needs Maven)
 ";
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some("sim") => test::sim(&args[1..]),
         Some("bench") => test::bench(&args[1..]),
         Some("bless") => test::bless(),
+        Some("codegen") => codegen::codegen(),
         Some("help" | "--help" | "-h") => {
             eprint!("{HELP}");
             return ExitCode::SUCCESS;

@@ -1,1 +1,45 @@
-//! groups
+//! Consumer groups: Kafka's classic group protocol and committed offsets, as a machine without I/O.
+//!
+//! A [`Coordinator`] is told [`Event`]s with the time and pushes [`Effect`]s: replies, and records to append to a partition
+//! of `__consumer_offsets`. What it keeps is a fold over those records, so a restart replays them. It never reads a clock,
+//! draws a random number, waits, or knows Kafka's bytes; the one exception is the list of topics inside a consumer's
+//! subscription, without which Kafka's rules about subscribed topics cannot be kept.
+//!
+//! Membership ([`classic`]) and offsets ([`offsets`]) of a group are separate: another membership protocol (KIP-848) stands
+//! beside `classic` and shares everything else.
+#![no_std]
+
+extern crate alloc;
+
+mod classic;
+mod config;
+mod coordinator;
+mod error;
+mod event;
+mod hash;
+mod log;
+mod offsets;
+mod record;
+mod snapshot;
+mod subscription;
+mod timers;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+pub use coordinator::Coordinator;
+pub use error::Error;
+pub use event::{
+    Commit, CommitPartition, CommitTopic, DeleteOffsets, DeleteTopic, Described, DescribedMember, Effect, Event,
+    FetchedOffset, FetchedTopics, Join, JoinReply, JoinedMember, Leave, LeaveMember, LeftMember, Listed, Member,
+    RejectedCommit, Reply, Sync, SyncReply, Token,
+};
+pub use hash::slot_of;
+pub use log::AppendId;
+pub use record::{GroupValue, MemberValue, OffsetValue, Record};
+pub use snapshot::{Cursor, TrimPolicy};
+
+/// A partition of `__consumer_offsets`, by index. Every group belongs to one ([`slot_of`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);

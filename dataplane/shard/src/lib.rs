@@ -6,11 +6,28 @@
 
 extern crate alloc;
 
+mod append;
+mod command;
+mod conn;
+mod dispatch;
+mod errors;
+mod fetch;
 mod limits;
+mod neighbour;
+mod offsets;
+mod old_produce;
+mod outbox;
 pub mod ports;
+mod produce;
 mod queue;
+mod read;
 pub mod remote;
+mod respond;
+mod route;
+mod session;
 mod shard;
+mod stop;
+mod waiting;
 
 pub use limits::{Limits, ShardConfig};
 pub use shard::{Idle, Shard};

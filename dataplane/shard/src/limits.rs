@@ -21,6 +21,9 @@ pub struct Limits {
     /// Largest request, without its four length bytes; a longer one closes the connection. 32 MiB: three batches of the default
     /// `message.max.bytes` of 10 MB in one Produce.
     pub request_bytes_max: u32,
+    /// Topics and partitions that one request may name; one that names more closes the connection. 256 Ki: more than a broker
+    /// carries, and 60 MB while such a request is in progress.
+    pub request_elements_max: usize,
     /// Requests of one connection taken in and not answered. 256: librdkafka sends up to its queue; 5 is what an idempotent
     /// producer does.
     pub conn_requests_max: usize,
@@ -62,7 +65,8 @@ pub struct Limits {
     /// A session that was used within this time is not put out for another. Kafka's
     /// `min.incremental.fetch.session.eviction.ms`.
     pub session_idle_ms_min: u64,
-    /// Work asked of one other shard and not answered, in messages; above it no request that needs that shard is taken in.
+    /// Appends and the like asked of one other shard and not answered, in messages; above it no Produce, Fetch or
+    /// ListOffsets is taken in.
     pub neighbour_requests_max: usize,
     /// Commands of the control plane begun and not done; above it no more are taken.
     pub commands_max: usize,
@@ -74,6 +78,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             request_bytes_max: 32 << 20,
+            request_elements_max: 256 << 10,
             conn_requests_max: 256,
             conn_request_bytes_max: 16 << 20,
             conn_response_bytes_max: 4 << 20,

@@ -103,6 +103,7 @@ pub trait Devices {
 }
 
 /// Rings to the control plane and to the other shards. `M` is the shard's own message type, [`Message`].
+#[expect(clippy::wrong_self_convention, reason = "`from` names the direction, beside `to`")]
 pub trait Neighbours<M> {
     /// To the control plane; gives the message back when the ring is full.
     fn to_control(&mut self, message: ToControl) -> Result<(), ToControl>;

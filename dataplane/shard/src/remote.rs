@@ -7,7 +7,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use base::{ConnId, DeviceIndex, Epoch, Offset, PartitionId, ShardId, WallMs};
+use base::message::Refusal;
+use base::{ConnId, DeviceIndex, Epoch, Mono, Offset, PartitionId, ShardId, WallMs};
+use journal::store::AppendError;
 
 /// Names a request across shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,9 +21,6 @@ pub struct RequestKey {
     /// The request's place in the connection's order of arrival.
     pub sequence: u64,
 }
-
-/// Why a partition of a request was refused, or `None`. Kafka's error codes are given by name in one table of `protocol`.
-pub type ErrorCode = i16;
 
 /// A batch to append.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +40,18 @@ pub struct AppendItem {
 pub struct AppendResult {
     /// As in the item.
     pub slot: u32,
-    /// Kafka's error code; 0 is none.
-    pub error: ErrorCode,
-    /// Offset of the first record, −1 on error.
+    /// Where it is, or why it is not.
+    pub outcome: Result<Taken, AppendError>,
+}
+
+/// A batch that is durable (or, for acks=0, appended).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Offset of the first record.
     pub base_offset: Offset,
     /// What the broker stamped, or −1.
     pub append_time: WallMs,
-    /// First offset kept, −1 on error.
+    /// First offset kept.
     pub log_start: Offset,
 }
 
@@ -73,11 +77,11 @@ pub struct ReadItem {
 pub struct ReadResult {
     /// As in the item.
     pub slot: u32,
-    /// Kafka's error code; 0 is none.
-    pub error: ErrorCode,
-    /// High watermark, −1 on error.
+    /// Why nothing was read.
+    pub refusal: Option<Refusal>,
+    /// High watermark, −1 on refusal.
     pub high_watermark: Offset,
-    /// First offset kept, −1 on error.
+    /// First offset kept, −1 on refusal.
     pub log_start: Offset,
     /// Where the client's log parts from ours.
     pub diverging: Option<(Epoch, Offset)>,
@@ -105,12 +109,8 @@ pub struct BoundsItem {
 pub struct BoundsResult {
     /// As in the item.
     pub slot: u32,
-    /// Kafka's error code; 0 is none.
-    pub error: ErrorCode,
-    /// The offset, −1 on error.
-    pub offset: Offset,
-    /// The leader epoch, −1 on error.
-    pub epoch: Epoch,
+    /// The offset and the leader epoch.
+    pub outcome: Result<(Offset, Epoch), Refusal>,
 }
 
 /// From one shard to another. `S` are arena slices, `H` held request bytes.
@@ -134,7 +134,7 @@ pub enum Message<S, H> {
         /// One for each item, in any order.
         results: Vec<AppendResult>,
     },
-    /// Read these partitions; answered with `Found` once more than `more_than` bytes or an error is there, or the deadline
+    /// Read these partitions; answered with `Found` once more than `more_than` bytes or a refusal is there, or the deadline
     /// has passed, exactly once unless cancelled.
     Read {
         /// Of which request.
@@ -145,8 +145,8 @@ pub enum Message<S, H> {
         bytes_max: u32,
         /// Wait until more than this is there.
         more_than: u32,
-        /// How long to wait, in monotonic nanoseconds of the process.
-        deadline_ns: u64,
+        /// How long to wait. `None`: answer at once, even where a read is on its way from the device.
+        deadline: Option<Mono>,
     },
     /// What came of `Read`.
     Found {
@@ -160,6 +160,12 @@ pub enum Message<S, H> {
         slices: Vec<S>,
         /// Bytes in them.
         bytes: u32,
+        /// A read is on its way from the device; asking again will bring more.
+        pending: bool,
+        /// Something that the client must hear at once: a refusal, or a log that parted from ours.
+        urgent: bool,
+        /// Asking again would not wait: the deadline has passed, or there is no room to wait.
+        last: bool,
     },
     /// Forget a `Read`.
     Cancel {
@@ -180,6 +186,8 @@ pub enum Message<S, H> {
         /// One for each item, in any order.
         results: Vec<BoundsResult>,
     },
+    /// The sender is shutting down and has no request left that would need the receiver.
+    Drained,
     /// A flush failed on a device: no durable position may move there.
     DeviceFailed {
         /// Which.

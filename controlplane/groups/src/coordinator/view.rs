@@ -1,0 +1,84 @@
+//! Requests that only look: OffsetFetch, ListGroups, DescribeGroups.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Coordinator, Stage};
+use crate::Error;
+use crate::event::{Described, FetchedOffset, FetchedTopics, Listed};
+use crate::offsets::Offsets;
+
+impl Coordinator {
+    fn offsets(&self, group: &str) -> Result<Option<&Offsets>, Error> {
+        let (index, _) = self.find(group)?;
+        Ok(self.slots[index].groups.get(group).map(|group| &group.offsets))
+    }
+
+    /// The committed offset of a partition; −1 when there is none, be the group unknown.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    pub fn fetch(&self, group: &str, topic: &str, partition: i32) -> Result<FetchedOffset, Error> {
+        let none = Offsets::default();
+        Ok(self.offsets(group)?.unwrap_or(&none).fetch(topic, partition))
+    }
+
+    /// All committed offsets of a group.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    pub fn fetch_all(&self, group: &str) -> Result<FetchedTopics, Error> {
+        Ok(self.offsets(group)?.map(Offsets::fetch_all).unwrap_or_default())
+    }
+
+    /// All groups whose state and kind are among those named, in any case of letters; an empty list names all.
+    ///
+    /// # Errors
+    /// COORDINATOR_LOAD_IN_PROGRESS: there may be more groups than are known yet.
+    pub fn list(&self, states: &[&str], kinds: &[&str]) -> Result<Vec<Listed>, Error> {
+        const KIND: &str = "Classic";
+        let among = |wanted: &[&str], name: &str| {
+            wanted.is_empty() || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
+        };
+        if self.slots.iter().any(|shelf| shelf.stage == Stage::Loading) {
+            return Err(Error::CoordinatorLoadInProgress);
+        }
+        let groups = self.slots.iter().flat_map(|shelf| &shelf.groups);
+        let listed = groups.filter(|(_, group)| !group.classic.is_deleting()).map(|(name, group)| Listed {
+            group: name.clone(),
+            protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
+            state: group.classic.state_name(),
+            kind: KIND,
+        });
+        Ok(listed.filter(|group| among(states, group.state) && among(kinds, group.kind)).collect())
+    }
+
+    /// One group.
+    ///
+    /// # Errors
+    /// GROUP_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    pub fn describe(&self, group: &str) -> Result<Described, Error> {
+        let (index, _) = self.find(group)?;
+        let found = self.slots[index].groups.get(group).filter(|group| !group.classic.is_deleting());
+        let classic = &found.ok_or(Error::GroupIdNotFound)?.classic;
+        Ok(Described {
+            state: classic.state_name(),
+            protocol_type: classic.protocol_type().cloned().unwrap_or_default(),
+            protocol: classic.stable_protocol().cloned().unwrap_or_default(),
+            since: classic.since(),
+            members: classic.describe_members(),
+        })
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.groups
+    }
+
+    /// The committed offsets of all groups, for metrics.
+    pub fn committed(&self) -> impl Iterator<Item = (&Arc<str>, FetchedTopics)> {
+        let groups = self.slots.iter().flat_map(|shelf| &shelf.groups);
+        groups.map(|(name, group)| (name, group.offsets.fetch_all()))
+    }
+}

@@ -1,0 +1,1 @@
+//! Random operations: nothing panics, and the promises of the protocol hold.

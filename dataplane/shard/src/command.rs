@@ -1,0 +1,292 @@
+//! What the control plane asks of a shard: new metadata, work on single partitions, answers to clients, shutdown.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use base::image::{Delta, Image};
+use base::message::{Outcome, Refusal, ShardCommand, ToControl, ToShard};
+use base::{ConnId, Epoch, Mono, Now, Offset, PartitionId, WallMs};
+use journal::store::ReadOutcome;
+
+use crate::append::{Asker, Finished, Source};
+use crate::conn::Answer;
+use crate::errors::refusal_of;
+use crate::offsets::check_epoch;
+use crate::ports::{Neighbours as _, Ports, SliceOf};
+use crate::produce::u32_of;
+use crate::remote::AppendItem;
+use crate::shard::Shard;
+
+/// A command that waits for a device read.
+pub(crate) struct WaitingCommand {
+    token: u64,
+    read: CommandRead,
+    deadline: Mono,
+}
+
+/// A command that reads.
+#[derive(Clone, Copy, Debug)]
+enum CommandRead {
+    Records { partition: PartitionId, offset: Offset, bytes_max: usize },
+    Time { partition: PartitionId, timestamp: Option<WallMs> },
+}
+
+impl CommandRead {
+    const fn partition(self) -> PartitionId {
+        match self {
+            Self::Records { partition, .. } | Self::Time { partition, .. } => partition,
+        }
+    }
+}
+
+/// How long a command waits for the device before it is refused as Busy, in ms.
+const DEVICE_MS_MAX: u64 = 30_000;
+
+/// Messages of the control plane taken in one turn.
+const TURN_MAX: usize = 256;
+
+impl<P: Ports> Shard<P> {
+    /// Takes what the control plane sent, as long as there is room for what each may cause.
+    pub(crate) fn poll_control(&mut self, now: Now) -> bool {
+        for count in 0..TURN_MAX {
+            if self.commands_open >= self.config.limits.commands_max {
+                return count > 0;
+            }
+            let Some(message) = self.backends.neighbours.from_control() else { return count > 0 };
+            match message {
+                ToShard::Answer { conn, sequence, response } => self.control_answered(now, conn, sequence, response),
+                ToShard::Apply { token, image, delta } => self.apply(now, token, image, &delta),
+                ToShard::Command { token, command } => {
+                    self.commands_open += 1;
+                    self.command(now, token, command);
+                }
+                ToShard::Shutdown => self.begin_stop(now),
+            }
+        }
+        true
+    }
+
+    fn control_answered(&mut self, now: Now, conn: ConnId, sequence: u64, response: Option<Vec<u8>>) {
+        match response {
+            Some(bytes) => self.answer(now, conn, sequence, Answer::Bare(bytes), false),
+            None => self.close(now, conn, true),
+        }
+    }
+
+    fn apply(&mut self, now: Now, token: u64, image: Arc<Image>, delta: &Delta) {
+        let own = self.config.id;
+        for journal in delta.journals.iter().filter(|journal| journal.shard == own) {
+            self.store.create_journal(now, journal, &mut self.effects);
+        }
+        for topic in &delta.topics {
+            for partition in topic.partitions.iter().filter(|partition| partition.shard == own) {
+                self.store.set_partition(now, partition.id, partition.journal, topic.config.clone());
+            }
+        }
+        for &partition in &delta.deleted {
+            self.store.delete_partition(now, partition);
+            // Who waits there hears that it is gone.
+            self.waiting.wake(partition);
+            self.ready.push(partition);
+        }
+        self.image = image;
+        self.send_control(ToControl::Done { token, outcome: Ok(Outcome::Applied) });
+    }
+
+    fn done(&mut self, token: u64, outcome: Result<Outcome, Refusal>) {
+        self.commands_open -= 1;
+        self.send_control(ToControl::Done { token, outcome });
+    }
+
+    fn command(&mut self, now: Now, token: u64, command: ShardCommand) {
+        if self.stopping.as_ref().is_some_and(crate::stop::Stopping::refuses) {
+            self.done(token, Err(Refusal::Stopping));
+            return;
+        }
+        let outcome = match command {
+            ShardCommand::Append { partition, epoch, batch } => {
+                self.command_append(now, token, partition, epoch, batch);
+                return;
+            }
+            ShardCommand::MoveStart { partition, to } => {
+                self.move_start(now, token, partition, to);
+                return;
+            }
+            ShardCommand::Read { partition, offset, bytes_max } => {
+                self.command_read(now, token, CommandRead::Records { partition, offset, bytes_max });
+                return;
+            }
+            ShardCommand::FindTime { partition, timestamp } => {
+                self.command_read(now, token, CommandRead::Time { partition, timestamp: Some(timestamp) });
+                return;
+            }
+            ShardCommand::FindMaxTime { partition } => {
+                self.command_read(now, token, CommandRead::Time { partition, timestamp: None });
+                return;
+            }
+            ShardCommand::Bounds { partition } => {
+                self.store.bounds(partition).map(Outcome::Bounds).ok_or(Refusal::UnknownPartition)
+            }
+            ShardCommand::EpochEnd { partition, epoch } => match self.store.bounds(partition) {
+                Some(_) => Ok(Outcome::EpochEnd(self.store.epoch_end(partition, epoch))),
+                None => Err(Refusal::UnknownPartition),
+            },
+            ShardCommand::Producers { partition } => match self.store.bounds(partition) {
+                Some(_) => Ok(Outcome::Producers(self.store.producers(partition))),
+                None => Err(Refusal::UnknownPartition),
+            },
+            ShardCommand::Sizes => Ok(Outcome::Sizes(self.store.sizes())),
+        };
+        self.done(token, outcome);
+    }
+
+    fn command_append(&mut self, now: Now, token: u64, partition: PartitionId, epoch: Epoch, batch: Vec<u8>) {
+        let checked = match self.store.bounds(partition) {
+            None => Err(Refusal::UnknownPartition),
+            // Any other epoch than the journal's own: the coordinator loaded its state under another leader.
+            Some(bounds) if epoch.0 < 0 => {
+                Err(if bounds.epoch > epoch { Refusal::FencedEpoch } else { Refusal::UnknownEpoch })
+            }
+            Some(bounds) => check_epoch(epoch, bounds.epoch),
+        };
+        if let Err(refusal) = checked {
+            self.done(token, Err(refusal));
+            return;
+        }
+        let item = AppendItem { slot: 0, partition, start: 0, len: u32_of(batch.len()) };
+        let ticket = self.appends.append(
+            now,
+            Asker::Command(token),
+            false,
+            &batch,
+            &[item],
+            &mut self.store,
+            &mut self.backends.arena,
+            &self.stats,
+        );
+        if let Some(ticket) = ticket {
+            self.appends.keep(ticket, Source::Bytes(batch));
+        }
+    }
+
+    fn move_start(&mut self, now: Now, token: u64, partition: PartitionId, to: Offset) {
+        match self.store.move_start(now, partition, to, &mut self.backends.arena) {
+            Ok((start, journal, position)) => {
+                if self.store.commit_position(journal).is_some_and(|upto| position < upto) {
+                    self.done(token, Ok(Outcome::Moved(start)));
+                } else {
+                    self.appends.wait_moved(now, token, start, journal, position);
+                }
+            }
+            // The store refuses an offset beyond the high watermark as it refuses what is malformed.
+            Err(journal::store::AppendError::Invalid) => self.done(token, Err(Refusal::OutOfRange)),
+            Err(error) => self.done(token, Err(refusal_of(error))),
+        }
+    }
+
+    fn command_read(&mut self, now: Now, token: u64, read: CommandRead) {
+        match self.try_command_read(now, read) {
+            Some(outcome) => self.done(token, outcome),
+            None => {
+                self.commands.push(WaitingCommand { token, read, deadline: now.mono.plus_ms(DEVICE_MS_MAX) });
+            }
+        }
+    }
+
+    /// `None`: the device was asked; [`journal::store::Effect::ReadReady`] follows.
+    fn try_command_read(&mut self, now: Now, read: CommandRead) -> Option<Result<Outcome, Refusal>> {
+        let mut slices: Vec<SliceOf<P>> = Vec::new();
+        let (arena, effects) = (&mut self.backends.arena, &mut self.effects);
+        let outcome = match read {
+            CommandRead::Records { partition, offset, bytes_max } => {
+                self.store.read(now, partition, offset, bytes_max, true, arena, &mut slices, effects)
+            }
+            CommandRead::Time { partition, timestamp } => {
+                self.store.find_time(now, partition, timestamp, arena, &mut slices, effects)
+            }
+        };
+        match outcome {
+            ReadOutcome::Pending => return None,
+            ReadOutcome::OutOfRange => return Some(Err(Refusal::OutOfRange)),
+            ReadOutcome::Damaged { .. } => return Some(Err(Refusal::Damaged)),
+            ReadOutcome::UnknownPartition => return Some(Err(Refusal::UnknownPartition)),
+            ReadOutcome::Fenced => return Some(Err(Refusal::Fenced)),
+            ReadOutcome::Data { .. } | ReadOutcome::Empty => {}
+        }
+        let mut bytes = Vec::with_capacity(slices.iter().map(|slice| slice.as_ref().len()).sum());
+        for slice in &slices {
+            bytes.extend_from_slice(slice.as_ref());
+        }
+        Some(match read {
+            CommandRead::Records { partition, .. } => match self.store.bounds(partition) {
+                Some(bounds) => Ok(Outcome::Records(bytes, bounds)),
+                None => Err(Refusal::UnknownPartition),
+            },
+            CommandRead::Time { .. } => Ok(Outcome::Batch((!bytes.is_empty()).then_some(bytes))),
+        })
+    }
+
+    /// Tries the commands again whose device read is there, or whose time is up. Whether there were any.
+    pub(crate) fn retry_commands(&mut self, now: Now) -> bool {
+        let ready = core::mem::take(&mut self.ready);
+        let mut any = false;
+        let mut at = 0;
+        while at < self.commands.len() {
+            let waiting = &self.commands[at];
+            let late = waiting.deadline <= now.mono;
+            if !late && !ready.contains(&waiting.read.partition()) {
+                at += 1;
+                continue;
+            }
+            any = true;
+            let (token, read) = (waiting.token, waiting.read);
+            let outcome = self.try_command_read(now, read).or(late.then_some(Err(Refusal::Busy)));
+            match outcome {
+                Some(outcome) => {
+                    self.commands.swap_remove(at);
+                    self.done(token, outcome);
+                }
+                None => at += 1,
+            }
+        }
+        // The vector's memory for the next time; whatever became ready meanwhile stays.
+        if self.ready.is_empty() {
+            self.ready = ready;
+            self.ready.clear();
+        }
+        any
+    }
+
+    /// Tells of appends that are done. Whether there were any.
+    pub(crate) fn settle_appends(&mut self, now: Now) -> bool {
+        let mut any = false;
+        while let Some(Finished { asker, results }) = self.appends.next_finished() {
+            any = true;
+            match asker {
+                Asker::Request(key) if key.shard == self.config.id => self.appended(now, key, results),
+                Asker::Request(key) => self.send(key.shard, crate::remote::Message::Appended { key, results }),
+                Asker::Command(token) | Asker::Move(token) => {
+                    let moved = matches!(asker, Asker::Move(_));
+                    let outcome = match results.first().map(|result| result.outcome) {
+                        Some(Ok(taken)) if moved => Ok(Outcome::Moved(taken.base_offset)),
+                        Some(Ok(taken)) => Ok(Outcome::Appended(taken.base_offset)),
+                        Some(Err(error)) => Err(refusal_of(error)),
+                        None => Err(Refusal::Busy),
+                    };
+                    self.appends.recycle(results);
+                    self.done(token, outcome);
+                }
+            }
+        }
+        any
+    }
+
+    /// A journal takes no more appends.
+    pub(crate) fn fenced(&mut self, journal: base::JournalId, reason: alloc::string::String) {
+        self.stats.journals_fenced.add(1);
+        self.backends.log.warn(alloc::format!("journal {journal} takes no more appends: {reason}"));
+        self.appends.fenced(journal);
+        self.waiting.wake_all();
+        self.send_control(ToControl::JournalFenced { journal, reason });
+    }
+}

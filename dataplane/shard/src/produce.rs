@@ -1,0 +1,280 @@
+//! Produce: the home's side, from the request to the answer. The owner's side is [`crate::append`].
+
+use alloc::vec::Vec;
+
+use base::image::Image;
+use base::{ConnId, Now, ShardId};
+use protocol::api::ApiKey;
+use protocol::batch::{BatchView, Codec, TRANSACTIONAL_BIT};
+use protocol::error::ErrorCode;
+use protocol::frame::{RequestHeader, begin_frame, end_frame, put_response_header};
+use protocol::produce::{ProduceOutcome, ProducePartition, ProduceView, ProduceWriter};
+
+use crate::append::{Asker, Source};
+use crate::conn::{Answer, State};
+use crate::errors::of_append;
+use crate::ports::{Network as _, Ports};
+use crate::remote::{AppendItem, AppendResult, Message, RequestKey};
+use crate::route;
+use crate::session::TopicKey;
+use crate::shard::Shard;
+
+/// A Produce request in progress: the shape of its answer, filled as results come.
+pub(crate) struct Produce {
+    version: i16,
+    correlation: i32,
+    acks: i16,
+    topics: Vec<(TopicKey, u32)>,
+    slots: Vec<Slot>,
+    /// Shards that have not answered.
+    open: u32,
+}
+
+struct Slot {
+    index: i32,
+    error: ErrorCode,
+    text: Option<&'static str>,
+    base_offset: i64,
+    append_time: i64,
+    log_start: i64,
+}
+
+impl Slot {
+    const fn new(index: i32) -> Self {
+        Self { index, error: ErrorCode::NONE, text: None, base_offset: -1, append_time: -1, log_start: -1 }
+    }
+
+    fn fill(&mut self, result: &AppendResult) {
+        match result.outcome {
+            Ok(taken) => {
+                self.base_offset = taken.base_offset.0;
+                self.append_time = taken.append_time.0;
+                self.log_start = taken.log_start.0;
+            }
+            Err(error) => (self.error, self.text) = of_append(error),
+        }
+    }
+}
+
+/// A rule that holds for the whole request.
+fn refusal(view: &ProduceView<'_>) -> Option<(ErrorCode, Option<&'static str>)> {
+    if view.transactional_id.is_some() {
+        // The code that Kafka's clients treat as fatal for a transactional producer, so that they do not try again.
+        let text = "this broker does not serve transactions";
+        return Some((ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Some(text)));
+    }
+    if !(-1..=1).contains(&view.acks) {
+        return Some((ErrorCode::INVALID_REQUIRED_ACKS, None));
+    }
+    None
+}
+
+/// What the home itself can say against a partition's records, before the owner looks at them.
+fn judge(
+    view: &ProduceView<'_>,
+    topic: &route::Found<'_>,
+    partition: &ProducePartition<'_>,
+) -> Result<(), (ErrorCode, Option<&'static str>)> {
+    let Some(entry) = topic.entry else { return Err((route::unknown(&topic.key), None)) };
+    if entry.internal {
+        return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, Some("clients may not write to internal topics")));
+    }
+    if view.acks == -1 && entry.config.min_insync_replicas > 1 {
+        return Err((
+            ErrorCode::NOT_ENOUGH_REPLICAS,
+            Some("min.insync.replicas is more than the one replica there is"),
+        ));
+    }
+    if partition.records.is_empty() {
+        return Err((ErrorCode::INVALID_RECORD, Some("there must be one record batch for each partition")));
+    }
+    let batch = BatchView::check(partition.records).map_err(|error| (error.code(), None))?;
+    if batch.attributes() & TRANSACTIONAL_BIT != 0 {
+        let text = "a transactional batch without a transactional id";
+        return Err((ErrorCode::INVALID_RECORD, Some(text)));
+    }
+    if view.version < 7 && Codec::of(batch.attributes()) == Ok(Codec::Zstd) {
+        return Err((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, None));
+    }
+    Ok(())
+}
+
+/// Sorts a request's batches by owner and makes the shape of its answer. `items` has a list for each shard.
+fn plan(
+    view: &ProduceView<'_>,
+    correlation: i32,
+    frame: &[u8],
+    image: &Image,
+    items: &mut [Vec<AppendItem>],
+) -> Produce {
+    let refused = refusal(view);
+    let mut topics = Vec::with_capacity(view.topics().len().min(1024));
+    let mut slots = Vec::with_capacity(16);
+    for topic in view.topics() {
+        let found = route::find(image, topic.topic);
+        let mut count = 0;
+        for partition in topic.partitions {
+            count += 1;
+            let mut slot = Slot::new(partition.index);
+            let judged = refused.map_or_else(|| judge(view, &found, &partition), Err);
+            let home = judged
+                .and_then(|()| route::home(&found.key, found.entry, partition.index).map_err(|code| (code, None)));
+            match home {
+                Err((error, text)) => (slot.error, slot.text) = (error, text),
+                Ok((id, shard)) => {
+                    let range = partition.range_in(frame);
+                    items[usize::from(shard.0)].push(AppendItem {
+                        slot: u32_of(slots.len()),
+                        partition: id,
+                        start: u32_of(range.start),
+                        len: u32_of(range.len()),
+                    });
+                }
+            }
+            slots.push(slot);
+        }
+        topics.push((found.key, count));
+    }
+    Produce { version: view.version, correlation, acks: view.acks, topics, slots, open: 0 }
+}
+
+/// Lengths inside a request: bounded by the largest request, which is below 4 GiB.
+pub(crate) fn u32_of(n: usize) -> u32 {
+    u32::try_from(n).expect("a request is smaller than 4 GiB")
+}
+
+impl Produce {
+    fn failed(&self) -> u64 {
+        self.slots.iter().filter(|slot| slot.error != ErrorCode::NONE).count() as u64
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + 48 * self.slots.len() + 32 * self.topics.len());
+        let at = begin_frame(&mut out);
+        put_response_header(&mut out, ApiKey::Produce, self.version, self.correlation);
+        let mut writer = ProduceWriter::begin(&mut out, self.version, self.topics.len());
+        let mut slots = self.slots.iter();
+        for (topic, count) in &self.topics {
+            writer.topic(&mut out, topic.wire(), *count as usize);
+            for slot in slots.by_ref().take(*count as usize) {
+                let outcome = ProduceOutcome {
+                    index: slot.index,
+                    error: slot.error,
+                    base_offset: slot.base_offset,
+                    log_append_time_ms: slot.append_time,
+                    log_start_offset: slot.log_start,
+                    record_errors: &[],
+                    error_message: slot.text,
+                    leader: None,
+                };
+                writer.partition(&mut out, &outcome);
+            }
+        }
+        writer.end(&mut out, 0, &[]);
+        end_frame(&mut out, at, 0);
+        out
+    }
+}
+
+impl<P: Ports> Shard<P> {
+    /// Takes in the Produce request of `len` bytes at the front of the connection. `None`: it is malformed.
+    pub(crate) fn take_produce(&mut self, now: Now, conn: ConnId, len: usize) -> Option<()> {
+        let readable = self.backends.network.readable(conn);
+        let frame = readable.get(4..4 + len)?;
+        let (header, body) = served(frame)?;
+        let view = ProduceView::check(body, header.version).ok()?;
+        let mut produce = plan(&view, header.correlation, frame, &self.image, &mut self.append_items);
+        produce.open = u32_of(self.append_items.iter().filter(|items| !items.is_empty()).count());
+        let hasty = produce.acks == 0;
+        self.stats.batches_refused.add(produce.failed());
+        let own = usize::from(self.config.id.0);
+        let open = produce.open;
+        let key = self.push_request(now, conn, ApiKey::Produce, len, State::Produce(alloc::boxed::Box::new(produce)));
+        let ticket = if self.append_items[own].is_empty() {
+            None
+        } else {
+            let frame = &self.backends.network.readable(conn)[4..4 + len];
+            self.appends.append(
+                now,
+                Asker::Request(key),
+                hasty,
+                frame,
+                &self.append_items[own],
+                &mut self.store,
+                &mut self.backends.arena,
+                &self.stats,
+            )
+        };
+        self.append_items[own].clear();
+        self.backends.network.consume(conn, 4);
+        if ticket.is_some() || self.append_items.iter().any(|items| !items.is_empty()) {
+            let held = self.backends.network.take(conn, len);
+            self.send_appends(key, hasty, &held);
+            if let Some(ticket) = ticket {
+                self.appends.keep(ticket, Source::Held(held));
+            }
+        } else {
+            self.backends.network.consume(conn, len);
+        }
+        if open == 0 {
+            self.answer_produce(now, key);
+        }
+        Some(())
+    }
+
+    fn send_appends(&mut self, key: RequestKey, hasty: bool, held: &crate::ports::HeldOf<P>) {
+        for shard in 0..self.config.shards {
+            let items = &mut self.append_items[usize::from(shard)];
+            if items.is_empty() {
+                continue;
+            }
+            let items = core::mem::take(items);
+            let message = Message::Append { key, held: held.clone(), items, hasty };
+            self.send(ShardId(shard), message);
+        }
+    }
+
+    /// Results of one owner. Where the connection is gone they go nowhere.
+    pub(crate) fn appended(&mut self, now: Now, key: RequestKey, results: Vec<AppendResult>) {
+        let mut complete = false;
+        if let Some(request) = self.conns.get_mut(key.conn).and_then(|conn| conn.request_mut(key.sequence))
+            && let State::Produce(produce) = &mut request.state
+        {
+            for result in &results {
+                if let Some(slot) = produce.slots.get_mut(result.slot as usize) {
+                    slot.fill(result);
+                }
+            }
+            produce.open -= 1;
+            complete = produce.open == 0;
+        }
+        self.appends.recycle(results);
+        if complete {
+            self.answer_produce(now, key);
+        }
+    }
+
+    fn answer_produce(&mut self, now: Now, key: RequestKey) {
+        let Some(request) = self.conns.get_mut(key.conn).and_then(|conn| conn.request_mut(key.sequence)) else {
+            return;
+        };
+        let State::Produce(produce) = &request.state else { return };
+        let failed = produce.failed() > 0;
+        if produce.acks == 0 && failed {
+            // The client hears nothing of it; Kafka closes the connection so that it looks again at the metadata.
+            self.stats.apis[ApiKey::Produce as usize].errors.add(1);
+            self.close(now, key.conn, true);
+            return;
+        }
+        let answer = if produce.acks == 0 { Answer::Silent } else { Answer::Whole(produce.encode()) };
+        self.answer(now, key.conn, key.sequence, answer, failed);
+    }
+}
+
+/// The header and body of a request that is known to be served.
+pub(crate) fn served(frame: &[u8]) -> Option<(RequestHeader<'_>, &[u8])> {
+    match protocol::frame::Request::parse(frame) {
+        Ok(protocol::frame::Request::Served { header, body, .. }) => Some((header, body)),
+        Ok(protocol::frame::Request::Unserved { .. }) | Err(_) => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! The owner's side of fetch: reading partitions, and waiting where there is too little.
+
+use alloc::vec::Vec;
+
+use base::memory::Arena;
+use base::message::{Bounds, Refusal};
+use base::{Mono, Now, Offset};
+use journal::store::ReadOutcome;
+
+use crate::offsets::check_epoch;
+use crate::ports::{Ports, SliceOf};
+use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
+use crate::shard::Shard;
+use crate::waiting::WaitingRead;
+
+/// What reading a list of partitions brought.
+pub(crate) struct Found<S> {
+    pub(crate) items: Vec<ReadItem>,
+    pub(crate) results: Vec<ReadResult>,
+    pub(crate) slices: Vec<S>,
+    pub(crate) bytes: u32,
+    /// A read is on its way from the device.
+    pub(crate) pending: bool,
+    /// Something that the client must hear at once: a refusal, or a log that parted from ours.
+    pub(crate) urgent: bool,
+    /// Asking again would not wait: the deadline has passed, or there is no room to wait.
+    pub(crate) last: bool,
+}
+
+/// How long past its deadline a read that finds nothing waits for the device, in ms: what a cold read takes on a slow disk.
+const DEVICE_MS_MAX: u64 = 10_000;
+
+impl<P: Ports> Shard<P> {
+    /// Reads what is there. At most `bytes_max` bytes, but for a first batch that is larger.
+    pub(crate) fn read_items(&mut self, now: Now, items: Vec<ReadItem>, bytes_max: u32) -> Found<SliceOf<P>> {
+        let mut found = Found {
+            results: Vec::with_capacity(items.len()),
+            items,
+            slices: Vec::new(),
+            bytes: 0,
+            pending: false,
+            urgent: false,
+            last: false,
+        };
+        for at in 0..found.items.len() {
+            let item = found.items[at];
+            let slices_start = found.slices.len();
+            let read = self.read_item(now, &item, bytes_max, &mut found);
+            let mut result = ReadResult {
+                slot: item.slot,
+                refusal: None,
+                high_watermark: Offset(-1),
+                log_start: Offset(-1),
+                diverging: None,
+                slices_start: index(slices_start),
+                slices_len: index(found.slices.len() - slices_start),
+            };
+            match read {
+                Ok((bounds, diverging)) => {
+                    result.high_watermark = bounds.high_watermark;
+                    result.log_start = bounds.log_start;
+                    result.diverging = diverging;
+                }
+                Err(refusal) => result.refusal = Some(refusal),
+            }
+            found.urgent |= result.refusal.is_some() || result.diverging.is_some();
+            found.results.push(result);
+        }
+        found
+    }
+
+    fn read_item(
+        &mut self,
+        now: Now,
+        item: &ReadItem,
+        bytes_max: u32,
+        found: &mut Found<SliceOf<P>>,
+    ) -> Result<(Bounds, Option<(base::Epoch, Offset)>), Refusal> {
+        let bounds = self.store.bounds(item.partition).ok_or(Refusal::UnknownPartition)?;
+        check_epoch(item.current_epoch, bounds.epoch)?;
+        if item.last_fetched_epoch.0 >= 0 {
+            // KIP-595: the client's log and ours part where its last epoch ends here.
+            let (epoch, end) =
+                self.store.epoch_end(item.partition, item.last_fetched_epoch).ok_or(Refusal::OutOfRange)?;
+            if epoch < item.last_fetched_epoch || end < item.offset {
+                return Ok((bounds, Some((epoch, end))));
+            }
+        }
+        let room = item.bytes_max.min(bytes_max.saturating_sub(found.bytes));
+        let first = found.bytes == 0;
+        if item.offset >= bounds.log_start && (item.offset >= bounds.high_watermark || (room == 0 && !first)) {
+            // Nothing to read, or no room for it: only the ends are told.
+            return if item.offset > bounds.log_end { Err(Refusal::OutOfRange) } else { Ok((bounds, None)) };
+        }
+        let outcome = self.store.read(
+            now,
+            item.partition,
+            item.offset,
+            room as usize,
+            first,
+            &mut self.backends.arena,
+            &mut found.slices,
+            &mut self.effects,
+        );
+        match outcome {
+            ReadOutcome::Data { bytes } => found.bytes = found.bytes.saturating_add(index(bytes)),
+            ReadOutcome::Empty => {}
+            ReadOutcome::Pending => found.pending = true,
+            ReadOutcome::OutOfRange => return Err(Refusal::OutOfRange),
+            ReadOutcome::Damaged { .. } => return Err(Refusal::Damaged),
+            ReadOutcome::UnknownPartition => return Err(Refusal::UnknownPartition),
+            ReadOutcome::Fenced => return Err(Refusal::Fenced),
+        }
+        Ok((bounds, None))
+    }
+
+    /// Reads, and where that brings no more than `more_than` bytes waits until `deadline`.
+    pub(crate) fn read_or_wait(
+        &mut self,
+        now: Now,
+        key: RequestKey,
+        items: Vec<ReadItem>,
+        bytes_max: u32,
+        more_than: u32,
+        deadline: Option<Mono>,
+    ) -> Option<Found<SliceOf<P>>> {
+        let read = WaitingRead::new(key, items, bytes_max, more_than, deadline.unwrap_or_default());
+        self.try_read(now, read, deadline.is_none())
+    }
+
+    fn try_read(&mut self, now: Now, mut read: WaitingRead, at_once: bool) -> Option<Found<SliceOf<P>>> {
+        let mut found = self.read_items(now, core::mem::take(&mut read.items), read.bytes_max);
+        if at_once || found.bytes > read.more_than || found.urgent {
+            return Some(found);
+        }
+        if read.deadline <= now.mono {
+            if !found.pending || read.extended {
+                found.last = true;
+                return Some(found);
+            }
+            // Kafka reads its disk while it answers; to say "nothing" of data that is there could go on for ever.
+            read.extended = true;
+            read.deadline = now.mono.plus_ms(DEVICE_MS_MAX);
+        }
+        if read.extended && !found.pending {
+            found.last = true;
+            return Some(found);
+        }
+        let limits = &self.config.limits;
+        if self.waiting.len() >= limits.waiting_reads_max
+            || self.waiting.partitions() + found.items.len() > limits.waiting_partitions_max
+        {
+            found.last = true;
+            return Some(found);
+        }
+        read.items = found.items;
+        self.waiting.insert(read);
+        None
+    }
+
+    /// Tries the reads again that were woken or whose time is up. Whether there were any.
+    pub(crate) fn retry_reads(&mut self, now: Now) -> bool {
+        let mut any = false;
+        // Each at most once in a turn: a read that waits again is woken by what happens later.
+        for _ in 0..self.waiting.len() {
+            let Some(read) = self.waiting.next(now.mono) else { break };
+            any = true;
+            let key = read.key;
+            if let Some(found) = self.try_read(now, read, false) {
+                self.deliver(now, key, found);
+            }
+        }
+        any
+    }
+
+    /// Gives what was found to the request's home.
+    pub(crate) fn deliver(&mut self, now: Now, key: RequestKey, found: Found<SliceOf<P>>) {
+        if key.shard == self.config.id {
+            self.found(now, key, self.config.id, found);
+        } else {
+            let Found { items, results, slices, bytes, pending, urgent, last } = found;
+            self.send(key.shard, Message::Found { key, items, results, slices, bytes, pending, urgent, last });
+        }
+    }
+
+    /// Arena bytes that are there for each purpose, for the gauges.
+    pub(crate) fn measure_memory(&self) {
+        let arena = &self.backends.arena;
+        self.stats.tail_bytes_available.set(arena.available(base::memory::Purpose::Tail) as u64);
+        self.stats.cold_bytes_available.set(arena.available(base::memory::Purpose::Cold) as u64);
+        self.stats.arena_bytes_pinned.set(arena.pinned() as u64);
+    }
+}
+
+/// Counts of slices and bytes in one answer, which is below 4 GiB.
+fn index(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

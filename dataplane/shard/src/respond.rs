@@ -1,0 +1,149 @@
+//! The answer to a Fetch: small batches gathered by copy, large ones chained from where they lie.
+
+use alloc::vec::Vec;
+
+use base::{Epoch, Offset};
+use protocol::api::ApiKey;
+use protocol::error::ErrorCode;
+use protocol::fetch::{FetchOutcome, FetchWriter};
+use protocol::frame::{begin_frame, put_response_header};
+
+use crate::errors::of_refusal;
+use crate::fetch::{Fetch, FetchSlot};
+use crate::ports::Piece;
+use crate::session::Session;
+
+/// An encoded answer.
+pub(crate) struct Answered<S> {
+    pub(crate) pieces: Vec<Piece<S>>,
+    pub(crate) record_bytes: u64,
+    /// Some partition has an error.
+    pub(crate) failed: bool,
+}
+
+/// What is told of one slot: how many of its slices, and how long they are.
+struct Told {
+    slot: usize,
+    slices: usize,
+    bytes: usize,
+}
+
+/// Writes the answer. Of all partitions together at most about `max_bytes` are told, in the order of the slots; in a
+/// session only those with news.
+pub(crate) fn encode<S: AsRef<[u8]> + Clone>(
+    fetch: &Fetch<S>,
+    session: Option<&mut Session>,
+    gather_below: usize,
+) -> Answered<S> {
+    let (told, failed) = choose(fetch, session);
+    let mut out = Vec::with_capacity(64 + told.len() * 80);
+    let begin = begin_frame(&mut out);
+    put_response_header(&mut out, ApiKey::Fetch, fetch.version, fetch.correlation);
+    let topic_of = |told: &Told| fetch.slots[told.slot].topic;
+    let topics = told.chunk_by(|a, b| topic_of(a) == topic_of(b)).count();
+    let mut writer = FetchWriter::begin(&mut out, fetch.version, 0, ErrorCode::NONE, fetch.session, topics);
+    let mut pieces = Vec::new();
+    let mut record_bytes = 0;
+    for group in told.chunk_by(|a, b| topic_of(a) == topic_of(b)) {
+        let topic = &fetch.topics[topic_of(&group[0]) as usize];
+        writer.topic(&mut out, topic.wire(), group.len());
+        for told in group {
+            let slot = &fetch.slots[told.slot];
+            let (outcome, slices) = outcome(fetch, slot);
+            writer.partition(&mut out, &outcome, told.bytes);
+            record_bytes += told.bytes as u64;
+            for slice in &slices[..told.slices] {
+                if slice.as_ref().len() < gather_below {
+                    out.extend_from_slice(slice.as_ref());
+                } else {
+                    if !out.is_empty() {
+                        pieces.push(Piece::Owned(core::mem::take(&mut out)));
+                    }
+                    pieces.push(Piece::Shared(slice.clone()));
+                }
+            }
+        }
+    }
+    writer.end(&mut out, &[]);
+    if !out.is_empty() {
+        pieces.push(Piece::Owned(out));
+    }
+    set_length(&mut pieces, begin);
+    Answered { pieces, record_bytes, failed }
+}
+
+/// The length of the whole goes into the first piece, where its place is.
+fn set_length<S: AsRef<[u8]>>(pieces: &mut [Piece<S>], at: usize) {
+    let len: usize = pieces.iter().map(Piece::len).sum();
+    // A response is bounded by `fetch_bytes_max` and one batch, and by what the request names.
+    let len = i32::try_from(len - 4).expect("a response is smaller than 2 GiB");
+    if let Some(Piece::Owned(first)) = pieces.first_mut() {
+        first[at..at + 4].copy_from_slice(&len.to_be_bytes());
+    }
+}
+
+fn outcome<'a, S>(fetch: &'a Fetch<S>, slot: &FetchSlot) -> (FetchOutcome<'static>, &'a [S]) {
+    let found = match slot.source {
+        Err(error) => Err(error),
+        // An owner that never answered: the time is up, and nothing is known.
+        Ok(at) => fetch.result(at).ok_or(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+    };
+    let (result, slices) = match found {
+        Err(error) => return (FetchOutcome::failed(slot.partition, error), &[]),
+        Ok(found) => found,
+    };
+    if let Some(refusal) = result.refusal {
+        return (FetchOutcome::failed(slot.partition, of_refusal(refusal)), &[]);
+    }
+    let outcome = FetchOutcome {
+        index: slot.partition,
+        error: ErrorCode::NONE,
+        high_watermark: result.high_watermark.0,
+        // No transactions: everything committed is stable.
+        last_stable_offset: result.high_watermark.0,
+        log_start_offset: result.log_start.0,
+        aborted: if fetch.read_committed { Some(&[]) } else { None },
+        preferred_read_replica: -1,
+        diverging_epoch: result.diverging.map(|(Epoch(epoch), Offset(end))| (epoch, end)),
+        leader: None,
+    };
+    (outcome, slices)
+}
+
+fn choose<S: AsRef<[u8]>>(fetch: &Fetch<S>, mut session: Option<&mut Session>) -> (Vec<Told>, bool) {
+    let mut told = Vec::with_capacity(if fetch.incremental { 16 } else { fetch.slots.len() });
+    let mut gave = Vec::new();
+    let (mut total, mut failed) = (0, false);
+    for (at, slot) in fetch.slots.iter().enumerate() {
+        let (outcome, slices) = outcome(fetch, slot);
+        let (mut taken, mut bytes) = (0, 0);
+        for slice in slices {
+            let len = slice.as_ref().len();
+            // Each owner was given the whole room; what they found together may be more. A first batch always goes.
+            if total > 0 && total + len > fetch.max_bytes as usize {
+                break;
+            }
+            taken += 1;
+            bytes += len;
+            total += len;
+        }
+        let error = outcome.error != ErrorCode::NONE;
+        failed |= error;
+        let mut tell = true;
+        if let (Some(session), Some(entry)) = (session.as_deref_mut(), slot.entry) {
+            let ends = (Offset(outcome.high_watermark), Offset(outcome.log_start_offset));
+            let news = session.must_tell(entry, error || outcome.diverging_epoch.is_some(), bytes > 0, ends);
+            tell = news || !fetch.incremental;
+            if bytes > 0 {
+                gave.push(entry);
+            }
+        }
+        if tell {
+            told.push(Told { slot: at, slices: taken, bytes });
+        }
+    }
+    if let Some(session) = session {
+        session.rotate(&gave);
+    }
+    (told, failed)
+}
