@@ -4,9 +4,14 @@
 //! same run, byte for byte.
 
 pub mod arena;
+pub mod audit;
 pub mod chance;
 pub mod disk;
+pub mod model;
+pub mod recover;
+pub mod run;
 mod sums;
+pub mod world;
 
 pub use arena::SimArena;
 pub use chance::Chance;

@@ -14,6 +14,7 @@ mod commit;
 pub mod device;
 pub mod format;
 mod index;
+pub mod inspect;
 mod journal;
 mod lane;
 mod partition;

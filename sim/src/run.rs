@@ -1,0 +1,513 @@
+//! One seed: a broker's journals live, crash, stop and start again, and are compared with the model all the time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::image::{TimestampType, TopicConfig};
+use base::{JournalId, Offset, PartitionId};
+use journal::store::{AppendError, Appended, ReadOutcome};
+use protocol::batch::{BatchBuilder, BatchView, Producer};
+
+use crate::model::{Entry, Log, ProducerModel};
+use crate::world::{Faults, Plan, Rest, World};
+use crate::{Chance, audit, recover, sums};
+
+/// What a seed did, for those who want to know that it did anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Hash over everything that happened.
+    pub trace: u64,
+    /// Lives begun after the first.
+    pub restarts: u64,
+    /// Batches taken.
+    pub taken: u64,
+    /// Batches acked.
+    pub acked: u64,
+    /// Batches that were not acked and survived a crash.
+    pub survived: u64,
+    /// Batches that a crash took.
+    pub lost: u64,
+    /// Reads that brought records.
+    pub reads: u64,
+    /// Reads that went to the device.
+    pub cold: u64,
+    /// Duplicates answered.
+    pub duplicates: u64,
+    /// Extents freed.
+    pub freed: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Journals fenced by planted faults.
+    pub fenced: u64,
+    /// Appends refused for want of space.
+    pub full: u64,
+}
+
+/// A broker under test.
+struct Run {
+    chance: Chance,
+    world: World,
+    logs: BTreeMap<PartitionId, Log>,
+    homes: BTreeMap<PartitionId, JournalId>,
+    configs: BTreeMap<PartitionId, Arc<TopicConfig>>,
+    epoch: i32,
+    next_partition: u64,
+    next_value: u64,
+    summary: Summary,
+    /// Whether a fault was planted in this life.
+    faulty: bool,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// What is wrong. The machines under test may also panic.
+pub fn run(seed: u64) -> Result<Summary, String> {
+    let mut chance = Chance::new(seed);
+    let plan = Plan::any(&mut chance);
+    let lives = chance.between(2, 5);
+    let rest = Rest::new(plan.clone());
+    let mut run = Run::first(chance, rest)?;
+    for id in 1..=run.chance.between(1, 8) {
+        run.new_partition(PartitionId(id));
+    }
+    for life in 0..lives {
+        let steps = run.chance.between(20, 400);
+        if run.chance.odds(1, 6) {
+            run.plant();
+        }
+        for step in 0..steps {
+            run.step().map_err(|error| format!("life {life} step {step}: {error}"))?;
+        }
+        run = match run.again() {
+            Ok(next) => next,
+            Err(error) if error == "recovery" => return Ok(Summary::default()),
+            Err(error) => return Err(format!("end of life {life}: {error}")),
+        };
+    }
+    run.last().map_err(|error| format!("at the end: {error}"))?;
+    run.summary.trace = run.world.trace;
+    Ok(run.summary)
+}
+
+impl Run {
+    fn first(chance: Chance, rest: Rest) -> Result<Self, String> {
+        let mut chance = chance;
+        let world = recover::open(rest, 1, &mut chance)?;
+        let mut run = Self {
+            chance,
+            world,
+            logs: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            epoch: 1,
+            next_partition: 100,
+            next_value: 0,
+            summary: Summary::default(),
+            faulty: false,
+        };
+        for id in 0..run.world.plan.journals {
+            let entry = run.world.plan.journal(id, 1);
+            run.world.with(usize::from(entry.shard.0), |store, _, now, out| store.create_journal(now, &entry, out));
+        }
+        Ok(run)
+    }
+
+    fn new_partition(&mut self, id: PartitionId) {
+        let journal = JournalId(self.chance.below(self.world.plan.journals));
+        let append_time = self.chance.odds(1, 5);
+        let retained = self.chance.odds(1, 4);
+        let config = TopicConfig {
+            retention_ms: if retained && self.chance.odds(1, 2) { 60_000 } else { -1 },
+            retention_bytes: if retained { 40_000 } else { -1 },
+            max_message_bytes: 60 << 10,
+            timestamp_type: if append_time { TimestampType::Append } else { TimestampType::Create },
+            timestamp_before_ms_max: i64::MAX,
+            timestamp_after_ms_max: i64::MAX,
+            min_insync_replicas: 1,
+        };
+        self.homes.insert(id, journal);
+        self.logs.insert(id, Log { retained, ..Log::default() });
+        self.configs.insert(id, Arc::new(config));
+        self.tell_partition(id);
+    }
+
+    fn tell_partition(&mut self, id: PartitionId) {
+        let (journal, config) = (self.homes[&id], self.configs[&id].clone());
+        let shard = self.shard(id);
+        self.world.with(shard, |store, _, now, _| store.set_partition(now, id, journal, config));
+    }
+
+    fn shard(&self, id: PartitionId) -> usize {
+        usize::from(self.world.plan.shard_of(self.homes[&id].0).0)
+    }
+
+    fn some_partition(&mut self) -> Option<PartitionId> {
+        let ids: Vec<PartitionId> = self.logs.keys().copied().collect();
+        (!ids.is_empty()).then(|| *self.chance.pick(&ids))
+    }
+
+    fn plant(&mut self) {
+        self.faulty = true;
+        let after = self.chance.between(0, 200);
+        let faults = match self.chance.below(3) {
+            0 => Faults { write: Some(after), ..Faults::default() },
+            1 => Faults { flush: Some(after / 4), ..Faults::default() },
+            _ => Faults { read: Some(after / 8), ..Faults::default() },
+        };
+        self.world.faults = faults;
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.chance.below(100) {
+            0..40 => {
+                for _ in 0..self.chance.between(1, 4) {
+                    self.append()?;
+                }
+            }
+            40..78 => {
+                for _ in 0..self.chance.between(1, 6) {
+                    self.world.complete(&mut self.chance);
+                }
+            }
+            78..86 => self.world.pump(),
+            86..91 => self.read()?,
+            91..95 => {
+                let ms = *self.chance.pick(&[1, 50, 1100, 20_000]);
+                self.world.pass_ms(ms);
+                self.world.housekeep();
+            }
+            95..97 => self.move_start()?,
+            97 => self.send_again()?,
+            98 => self.bad_append()?,
+            _ => self.replace_partition(),
+        }
+        self.check()
+    }
+
+    /// Lets the model know what is committed, and compares the ends of every partition.
+    fn check(&mut self) -> Result<(), String> {
+        for (&id, log) in &mut self.logs {
+            let journal = self.homes[&id];
+            let shard = usize::from(self.world.plan.shard_of(journal.0).0);
+            let store = &self.world.shards[shard].store;
+            let Some(commit) = store.commit_position(journal) else { continue };
+            let before = log.tail.len();
+            log.commit(commit);
+            self.summary.acked += (before - log.tail.len()) as u64;
+            let bounds = store.bounds(id).ok_or(format!("partition {id} is unknown"))?;
+            log.check_bounds(bounds.log_start, bounds.high_watermark, bounds.log_end)
+                .map_err(|error| format!("partition {id}: {error}"))?;
+            if log.retained {
+                log.move_start(bounds.log_start.0);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, producer: Producer) -> Vec<u8> {
+        let mut builder = BatchBuilder::new();
+        let budget = self.chance.between(1, self.world.plan.batch_bytes as u64);
+        let records = self.chance.between(1, 4);
+        for _ in 0..records {
+            self.next_value += 1;
+            let mut value = self.next_value.to_le_bytes().to_vec();
+            value.extend(self.chance.bytes(usize::try_from(budget / records).expect("small")));
+            builder.append(self.world.now.wall.0, None, Some(&value), &[]);
+        }
+        builder.finish(producer, &sums()).to_vec()
+    }
+
+    fn append(&mut self) -> Result<(), String> {
+        let Some(id) = self.some_partition() else { return Ok(()) };
+        let log = self.logs.get_mut(&id).expect("picked");
+        let producer = if self.chance.odds(1, 2) {
+            Producer::NONE
+        } else {
+            let who = self.chance.below(3).cast_signed();
+            let known = *log.producers.entry(who).or_insert(ProducerModel { epoch: 0, next: 0 });
+            Producer { id: who, epoch: known.epoch, sequence: known.next, transactional: false }
+        };
+        let sent = self.batch(producer);
+        match self.send(id, &sent) {
+            Ok(appended) if appended.duplicate => Err(format!("a new batch of partition {id} is called a duplicate")),
+            Ok(appended) => self.taken(id, sent, &appended),
+            Err(AppendError::Busy) => Ok(()),
+            Err(AppendError::Full) => {
+                self.summary.full += 1;
+                Ok(())
+            }
+            Err(AppendError::Fenced) if self.faulty => Ok(()),
+            Err(error) => Err(format!("append to partition {id}: {error:?}")),
+        }
+    }
+
+    fn send(&mut self, id: PartitionId, sent: &[u8]) -> Result<Appended, AppendError> {
+        let shard = self.shard(id);
+        let view = BatchView::check(sent).expect("a good header");
+        self.world.with(shard, |store, arena, now, _| store.append(now, id, &view, arena))
+    }
+
+    fn taken(&mut self, id: PartitionId, sent: Vec<u8>, appended: &Appended) -> Result<(), String> {
+        let view = BatchView::check(&sent).expect("checked before");
+        let log = self.logs.get_mut(&id).expect("known");
+        if appended.base_offset.0 != log.end() {
+            return Err(format!("partition {id}: offset {} given, the end is {}", appended.base_offset, log.end()));
+        }
+        let producer = (view.producer_id() >= 0).then(|| (view.producer_id(), view.base_sequence()));
+        if let Some((who, _)) = producer {
+            log.producers.get_mut(&who).expect("known").next = view.last_sequence() + 1;
+        }
+        log.tail.push_back(Entry {
+            base: appended.base_offset.0,
+            count: view.count().into(),
+            position: appended.position,
+            append_time: appended.append_time.0,
+            producer,
+            sent,
+        });
+        self.summary.taken += 1;
+        self.world.note(appended.position.0);
+        Ok(())
+    }
+
+    /// Sends one of a producer's last five batches again.
+    fn send_again(&mut self) -> Result<(), String> {
+        let Some(id) = self.some_partition() else { return Ok(()) };
+        let log = &self.logs[&id];
+        let who = self.chance.below(3).cast_signed();
+        let of = |entry: &&Entry| entry.producer.is_some_and(|(producer, _)| producer == who);
+        let mut last: Vec<Entry> = log.acked.values().chain(&log.tail).filter(of).cloned().collect();
+        let from = last.len().saturating_sub(5);
+        let last: Vec<Entry> = last.drain(from..).collect();
+        if last.is_empty() {
+            return Ok(());
+        }
+        let entry = self.chance.pick(&last).clone();
+        match self.send(id, &entry.sent) {
+            Ok(got) if got.duplicate && got.base_offset.0 == entry.base && got.append_time.0 == entry.append_time => {
+                self.summary.duplicates += 1;
+                Ok(())
+            }
+            Err(AppendError::Fenced) if self.faulty => Ok(()),
+            other => Err(format!("partition {id}: batch {} sent again: {other:?}", entry.base)),
+        }
+    }
+
+    /// Batches that must be refused by name.
+    fn bad_append(&mut self) -> Result<(), String> {
+        let Some(id) = self.some_partition() else { return Ok(()) };
+        let log = &self.logs[&id];
+        let (producer, spoil, right): (_, bool, &[AppendError]) = match self.chance.below(3) {
+            0 => (Producer::NONE, true, &[AppendError::Corrupt]),
+            1 => {
+                let Some((&who, known)) = log.producers.first_key_value().filter(|(_, known)| known.next > 0) else {
+                    return Ok(());
+                };
+                let sequence = known.next + 3;
+                let producer = Producer { id: who, epoch: known.epoch, sequence, transactional: false };
+                (producer, false, &[AppendError::OutOfOrderSequence])
+            }
+            _ => {
+                let producer = Producer { id: 1000, epoch: 0, sequence: 7, transactional: false };
+                (producer, true, &[AppendError::Corrupt, AppendError::OutOfOrderSequence])
+            }
+        };
+        let mut sent = self.batch(producer);
+        if spoil {
+            *sent.last_mut().expect("not empty") ^= 1;
+        }
+        match self.send(id, &sent) {
+            Err(error) if right.contains(&error) || matches!(error, AppendError::Busy | AppendError::Full) => Ok(()),
+            Err(AppendError::Fenced) if self.faulty => Ok(()),
+            other => Err(format!("partition {id}: a bad batch, wanted {right:?}, got {other:?}")),
+        }
+    }
+
+    fn move_start(&mut self) -> Result<(), String> {
+        let Some(id) = self.some_partition() else { return Ok(()) };
+        let shard = self.shard(id);
+        let log = self.logs.get_mut(&id).expect("picked");
+        let high = log.acked_end();
+        let to = if self.chance.odds(1, 4) { -1 } else { self.chance.between(0, high.cast_unsigned()).cast_signed() };
+        let moved = self.world.with(shard, |store, arena, now, _| store.move_start(now, id, Offset(to), arena));
+        match moved {
+            Ok((at, _, position)) => {
+                let log = self.logs.get_mut(&id).expect("picked");
+                let wanted = if to < 0 { high } else { to };
+                if at.0 < wanted || at.0 > high {
+                    return Err(format!("partition {id}: start moved to {at}, asked {wanted}"));
+                }
+                log.moves.push((at.0, position));
+                Ok(())
+            }
+            Err(AppendError::Busy | AppendError::Full) => Ok(()),
+            Err(AppendError::Fenced) if self.faulty => Ok(()),
+            Err(error) => Err(format!("partition {id}: move to {to} of {high}: {error:?}")),
+        }
+    }
+
+    /// Deletes a partition for ever, and makes a new one.
+    fn replace_partition(&mut self) {
+        if self.logs.len() > 1 && self.chance.odds(1, 2) {
+            let id = self.some_partition().expect("there are some");
+            let shard = self.shard(id);
+            self.world.with(shard, |store, _, now, _| store.delete_partition(now, id));
+            self.logs.remove(&id);
+            self.configs.remove(&id);
+        }
+        self.next_partition += 1;
+        self.new_partition(PartitionId(self.next_partition));
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        let Some(id) = self.some_partition() else { return Ok(()) };
+        let log = &self.logs[&id];
+        let low = (log.start - 1).max(0);
+        let from = self.chance.between(low.cast_unsigned(), (log.end() + 1).cast_unsigned()).cast_signed();
+        let bytes_max = *self.chance.pick(&[1, 1000, 30_000, 1 << 20]);
+        let (outcome, bytes) = self.fetch(id, from, bytes_max)?;
+        self.check()?;
+        let log = &self.logs[&id];
+        let right = match outcome {
+            ReadOutcome::Data { .. } => {
+                self.summary.reads += 1;
+                log.check_served(from, &bytes)? > from
+            }
+            ReadOutcome::Empty => from >= log.acked_end() && from <= log.end(),
+            ReadOutcome::OutOfRange => from < log.start || from > log.end() || log.moves.iter().any(|m| from < m.0),
+            ReadOutcome::Fenced | ReadOutcome::Damaged { .. } => self.faulty,
+            ReadOutcome::Pending | ReadOutcome::UnknownPartition => false,
+        };
+        if right { Ok(()) } else { Err(format!("partition {id} read at {from}: {outcome:?}, log {:?}", ends(log))) }
+    }
+
+    /// Reads until there is an answer.
+    fn fetch(&mut self, id: PartitionId, from: i64, bytes_max: usize) -> Result<(ReadOutcome, Vec<u8>), String> {
+        let shard = self.shard(id);
+        for _ in 0..1000 {
+            let mut slices = Vec::new();
+            let ready = self.world.told.ready;
+            let outcome = self.world.with(shard, |store, arena, now, out| {
+                store.read(now, id, Offset(from), bytes_max, true, arena, &mut slices, out)
+            });
+            if outcome != ReadOutcome::Pending {
+                let bytes: Vec<u8> = slices.iter().flat_map(AsRef::as_ref).copied().collect();
+                return match outcome {
+                    ReadOutcome::Data { bytes: told } if told != bytes.len() => {
+                        Err(format!("read of partition {id} told {told} bytes and gave {}", bytes.len()))
+                    }
+                    _ => Ok((outcome, bytes)),
+                };
+            }
+            self.summary.cold += 1;
+            for _ in 0..1000 {
+                if self.world.told.ready != ready {
+                    break;
+                }
+                if !self.world.complete(&mut self.chance) {
+                    self.world.pump();
+                }
+            }
+        }
+        Err(format!("the read of partition {id} at {from} never ends"))
+    }
+
+    /// Ends this life, by a crash or in order, and begins the next.
+    fn again(mut self) -> Result<Self, String> {
+        self.summary.freed += self.world.told.freed;
+        self.summary.checkpoints += self.world.told.checkpoints;
+        let orderly = self.chance.odds(1, 3);
+        if orderly {
+            self.stop()?;
+        }
+        let fenced = self.world.told.fenced.len() as u64;
+        self.summary.fenced += fenced;
+        if fenced > 0 && !self.faulty {
+            return Err(format!("fenced without a fault: {:?}", self.world.told.fenced));
+        }
+        self.check()?;
+        let tails: usize = self.logs.values().map(|log| log.tail.len()).sum();
+        if orderly && fenced == 0 && tails > 0 {
+            let (plan, pool) = (&self.world.plan, self.world.pool.counts());
+            return Err(format!("{tails} batches not durable after an orderly stop: {plan:?} {pool:?}"));
+        }
+        let mut rest = self.world.crash(&mut self.chance);
+        audit::acked_lies_there(&mut rest.disk, &self.logs)?;
+        if !recover::READY {
+            return Err("recovery".into());
+        }
+        self.epoch += 1;
+        self.summary.restarts += 1;
+        self.faulty = false;
+        let world = recover::open(rest, self.epoch, &mut self.chance)?;
+        let mut next = Self { world, ..self };
+        let ids: Vec<PartitionId> = next.logs.keys().copied().collect();
+        for &id in &ids {
+            next.tell_partition(id);
+        }
+        next.world.settle(&mut next.chance);
+        for id in ids {
+            next.recovered(id)?;
+        }
+        next.check()?;
+        Ok(next)
+    }
+
+    fn recovered(&mut self, id: PartitionId) -> Result<(), String> {
+        let shard = self.shard(id);
+        let bounds = self.world.shards[shard].store.bounds(id).ok_or(format!("partition {id} is gone"))?;
+        let mut served = Vec::new();
+        let mut next = bounds.log_start.0;
+        while next < bounds.high_watermark.0 {
+            let (outcome, bytes) = self.fetch(id, next, 1 << 20)?;
+            let ReadOutcome::Data { .. } = outcome else {
+                return Err(format!("partition {id} after recovery, read at {next}: {outcome:?}, {bounds:?}"));
+            };
+            let mut rest = &bytes[..];
+            while let Ok((batch, after)) = BatchView::first(rest) {
+                next = batch.last_offset() + 1;
+                rest = after;
+            }
+            served.extend(bytes);
+        }
+        let log = self.logs.get_mut(&id).expect("known");
+        let tail = log.tail.len();
+        let survived = log
+            .recover(bounds.log_start, bounds.high_watermark, bounds.log_end, &served)
+            .map_err(|error| format!("partition {id} after recovery: {error}"))?;
+        self.summary.survived += survived as u64;
+        self.summary.lost += (tail - survived) as u64;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        for shard in 0..self.world.shards.len() {
+            self.world.with(shard, |store, arena, now, out| store.stop(now, arena, out));
+        }
+        for _ in 0..100_000 {
+            self.world.pump();
+            let quiet = self.world.shards.iter().all(|shard| shard.store.is_quiet());
+            if quiet && self.world.in_flight() == 0 {
+                return Ok(());
+            }
+            if !self.world.complete(&mut self.chance) {
+                self.world.pass_ms(10);
+            }
+        }
+        Err("the orderly stop never ends".into())
+    }
+
+    /// Everything once more in calm weather.
+    fn last(&mut self) -> Result<(), String> {
+        for _ in 0..20 {
+            self.append()?;
+        }
+        self.world.settle(&mut self.chance);
+        self.check()
+    }
+}
+
+fn ends(log: &Log) -> (i64, i64, i64) {
+    (log.start, log.acked_end(), log.end())
+}

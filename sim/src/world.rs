@@ -1,0 +1,490 @@
+//! Journals of one broker on a simulated device: shards with their stores, the keeper's pool and checkpoint files, and a
+//! scheduler that completes what is in flight in any order.
+
+use std::collections::BTreeMap;
+
+use base::image::{JournalClass, JournalEntry, Lifetime, Secret};
+use base::memory::Block;
+use base::{BrokerId, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Now, Position, ShardId, WallMs};
+use journal::Store;
+use journal::device::Device;
+use journal::pool::{Filled, Pool, PoolConfig, Wanted};
+use journal::storage::Storage as _;
+use journal::store::{Durability, Effect, Event, ExtentAddress, StoreConfig};
+
+use crate::disk::WriteId;
+use crate::{Chance, Disk, SimArena, sums};
+
+/// The cluster of every simulated broker.
+pub const CLUSTER: ClusterId = ClusterId(0x5151);
+/// The broker.
+pub const BROKER: BrokerId = BrokerId(1);
+/// The device's id.
+pub const DEVICE_ID: u128 = 0xd1;
+/// Its index.
+pub const DEVICE: DeviceIndex = DeviceIndex(0);
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Shards.
+    pub shards: u16,
+    /// Journals, shard by shard in turn.
+    pub journals: u64,
+    /// Length of an extent.
+    pub extent_len: u64,
+    /// Most extents of the device.
+    pub extents_max: u64,
+    /// Where a unit is closed.
+    pub unit_bytes: u32,
+    /// K.
+    pub writes_in_flight: u32,
+    /// L.
+    pub bytes_in_flight: u32,
+    /// Bytes between checkpoints.
+    pub checkpoint_bytes: u64,
+    /// How writes become durable.
+    pub durability: Durability,
+    /// Largest batch.
+    pub batch_bytes: usize,
+}
+
+impl Plan {
+    /// A plan by chance.
+    pub fn any(chance: &mut Chance) -> Self {
+        Self {
+            shards: if chance.odds(1, 4) { 2 } else { 1 },
+            journals: chance.between(1, 3),
+            extent_len: *chance.pick(&[128 << 10, 256 << 10, 512 << 10]),
+            extents_max: chance.between(12, 40),
+            unit_bytes: *chance.pick(&[4 << 10, 16 << 10, 64 << 10, 256 << 10]),
+            writes_in_flight: *chance.pick(&[1, 2, 4, 8]),
+            bytes_in_flight: *chance.pick(&[64 << 10, 256 << 10, 1 << 20]),
+            checkpoint_bytes: *chance.pick(&[32 << 10, 128 << 10, 1 << 20]),
+            durability: *chance.pick(&[
+                Durability::Flush,
+                Durability::Flush,
+                Durability::Flush,
+                Durability::Fua,
+                Durability::WriteThrough,
+            ]),
+            batch_bytes: *chance.pick(&[200, 2000, 20_000]),
+        }
+    }
+
+    /// The configuration of a store.
+    #[must_use]
+    pub fn store_config(&self, incarnation: u128) -> StoreConfig {
+        StoreConfig {
+            cluster: CLUSTER,
+            broker: BROKER,
+            incarnation,
+            sums: sums(),
+            hash_seed: 5,
+            unit_bytes: self.unit_bytes,
+            writes_in_flight: self.writes_in_flight,
+            bytes_in_flight: self.bytes_in_flight,
+            checkpoint_bytes: self.checkpoint_bytes,
+            footer_cache_bytes: 16 << 10,
+            producers_per_partition_max: 64,
+            producer_expiry_ms: 7 * 86_400_000,
+            durability: vec![self.durability],
+        }
+    }
+
+    /// The entry of a journal.
+    #[must_use]
+    pub fn journal(&self, id: u64, epoch: i32) -> JournalEntry {
+        JournalEntry {
+            id: JournalId(id),
+            class: JournalClass { replicas: 1, compacted: false, lifetime: Lifetime::Medium, internal: false },
+            device: DEVICE,
+            shard: self.shard_of(id),
+            epoch: Epoch(epoch),
+            secret: Secret(u128::from(id + 1).wrapping_mul(0x1234_5678_9abc_def1_0f0e_0d0c).to_le_bytes()),
+        }
+    }
+
+    /// The shard that owns a journal.
+    #[must_use]
+    pub fn shard_of(&self, id: u64) -> ShardId {
+        ShardId(u16::try_from(id % u64::from(self.shards)).expect("few shards"))
+    }
+
+    /// The bounds of the pool.
+    #[must_use]
+    pub fn pool_config(&self, extents_offset: u64) -> PoolConfig {
+        PoolConfig {
+            device: DEVICE,
+            extents_offset,
+            extent_len: self.extent_len,
+            extents_max: self.extents_max,
+            ahead: 2,
+            reserve: 2,
+        }
+    }
+}
+
+/// Something in flight.
+#[derive(Debug)]
+enum Op {
+    Write { token: u64, id: WriteId, fua: bool, arena_start: usize, bytes: Vec<u8> },
+    Flush { token: u64, mark: u64 },
+    Read { token: u64, offset: u64, block: Block, len: usize },
+    Extent { for_cleaning: bool },
+    Free { extent: ExtentAddress },
+    Checkpoint { journal: JournalId, bytes: Vec<u8>, replace: bool },
+    DeviceFailed { reason: String },
+}
+
+/// What goes wrong next, counted in completions of that kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Fail the write that completes after so many.
+    pub write: Option<u64>,
+    /// Fail the flush that completes after so many.
+    pub flush: Option<u64>,
+    /// Fail the read that completes after so many.
+    pub read: Option<u64>,
+}
+
+/// A shard: its store and its memory.
+#[derive(Debug)]
+pub struct Shard {
+    /// Its journals.
+    pub store: Store<SimArena>,
+    /// Its memory.
+    pub arena: SimArena,
+}
+
+/// What the stores told.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Commit positions, the newest of each journal.
+    pub committed: BTreeMap<JournalId, Position>,
+    /// Journals that were fenced, and why.
+    pub fenced: BTreeMap<JournalId, String>,
+    /// Reads that may be tried again.
+    pub ready: u64,
+    /// Extents freed.
+    pub freed: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+}
+
+/// One broker's journals while they run.
+#[derive(Debug)]
+pub struct World {
+    /// How it is made.
+    pub plan: Plan,
+    /// The shards.
+    pub shards: Vec<Shard>,
+    /// The device.
+    pub disk: Disk,
+    /// Its extents.
+    pub pool: Pool,
+    /// Checkpoint files.
+    pub files: BTreeMap<JournalId, Vec<u8>>,
+    /// Both clocks.
+    pub now: Now,
+    /// What the stores told since they were started.
+    pub told: Told,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// A hash over everything that happened.
+    pub trace: u64,
+    ops: Vec<(usize, Op)>,
+    filling: Option<journal::pool::Fill>,
+}
+
+/// A broker that is not running: what lies on its device and beside it.
+#[derive(Debug)]
+pub struct Rest {
+    /// How it was made.
+    pub plan: Plan,
+    /// The device.
+    pub disk: Disk,
+    /// Checkpoint files.
+    pub files: BTreeMap<JournalId, Vec<u8>>,
+    /// Both clocks.
+    pub now: Now,
+    /// The hash so far.
+    pub trace: u64,
+}
+
+impl Rest {
+    /// A broker that never ran, with a new device.
+    ///
+    /// # Panics
+    /// When the device cannot be made.
+    #[must_use]
+    pub fn new(plan: Plan) -> Self {
+        let label = Device::layout(CLUSTER, BROKER, DEVICE_ID, plan.extent_len, 8);
+        let mut disk = Disk::new(label.extents_offset + plan.extents_max * plan.extent_len);
+        Device::create(&mut disk, label, &sums()).expect("a new device");
+        let now = Now { mono: Mono(1), wall: WallMs(1_700_000_000_000) };
+        Self { plan, disk, files: BTreeMap::new(), now, trace: 0xcbf2_9ce4_8422_2325 }
+    }
+}
+
+impl World {
+    /// A running broker over stores that recovery made.
+    #[must_use]
+    pub fn new(rest: Rest, shards: Vec<Shard>, pool: Pool) -> Self {
+        let Rest { plan, disk, files, now, trace } = rest;
+        Self {
+            plan,
+            shards,
+            disk,
+            pool,
+            files,
+            now,
+            told: Told::default(),
+            faults: Faults::default(),
+            trace,
+            ops: Vec::new(),
+            filling: None,
+        }
+    }
+
+    /// Counts something into the trace.
+    pub fn note(&mut self, what: u64) {
+        self.trace = (self.trace ^ what).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+
+    /// Lets time pass.
+    pub fn pass_ms(&mut self, ms: u64) {
+        self.now.mono = self.now.mono.plus_ms(ms);
+        self.now.wall.0 += i64::try_from(ms).expect("little time");
+    }
+
+    /// Things in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Lets a shard do something and takes its effects.
+    pub fn with<T>(
+        &mut self,
+        shard: usize,
+        act: impl FnOnce(&mut Store<SimArena>, &mut SimArena, Now, &mut Vec<Effect>) -> T,
+    ) -> T {
+        let mut out = Vec::new();
+        let Shard { store, arena } = &mut self.shards[shard];
+        let result = act(store, arena, self.now, &mut out);
+        self.take(shard, out);
+        result
+    }
+
+    /// Pumps every shard.
+    pub fn pump(&mut self) {
+        for shard in 0..self.shards.len() {
+            self.with(shard, |store, arena, now, out| store.pump(now, arena, out));
+        }
+    }
+
+    /// Housekeeping of every shard.
+    pub fn housekeep(&mut self) {
+        self.pool.retry_growth();
+        for shard in 0..self.shards.len() {
+            self.with(shard, |store, arena, now, out| store.housekeep(now, arena, out));
+        }
+    }
+
+    fn take(&mut self, shard: usize, out: Vec<Effect>) {
+        for effect in out {
+            if let Some(op) = self.begin(shard, effect) {
+                self.ops.push((shard, op));
+            }
+        }
+    }
+
+    fn begin(&mut self, shard: usize, effect: Effect) -> Option<Op> {
+        match effect {
+            Effect::Write { token, offset, arena_start, len, fua, .. } => {
+                let bytes = self.shards[shard].arena.frozen(arena_start, len).to_vec();
+                let id = self.disk.submit(offset, &bytes);
+                self.note(offset);
+                self.note((sums().crc64)(0, &bytes));
+                return Some(Op::Write { token, id, fua, arena_start, bytes });
+            }
+            Effect::Flush { token, .. } => return Some(Op::Flush { token, mark: self.disk.flush_submit() }),
+            Effect::Read { token, offset, block, len, .. } => {
+                self.shards[shard].arena.lend(&block);
+                return Some(Op::Read { token, offset, block, len });
+            }
+            Effect::NeedExtent { for_cleaning, .. } => return Some(Op::Extent { for_cleaning }),
+            Effect::FreeExtent { extent } => return Some(Op::Free { extent }),
+            Effect::Checkpoint { journal, bytes, replace } => {
+                return Some(Op::Checkpoint { journal, bytes, replace });
+            }
+            Effect::Advanced { .. } => {}
+            Effect::Committed { journal, upto } => {
+                let before = self.told.committed.insert(journal, upto);
+                assert!(before.is_none_or(|before| before <= upto), "the commit position of {journal} fell");
+            }
+            Effect::ReadReady { .. } => self.told.ready += 1,
+            Effect::Fenced { journal, reason } => {
+                self.told.fenced.insert(journal, reason);
+            }
+            Effect::DeviceFailed { reason, .. } => return Some(Op::DeviceFailed { reason }),
+        }
+        None
+    }
+
+    /// Completes one thing in flight, by chance; `false` when nothing flies or nothing can be done.
+    pub fn complete(&mut self, chance: &mut Chance) -> bool {
+        if chance.odds(1, 4) {
+            self.keep();
+        }
+        if self.ops.is_empty() {
+            return self.keep();
+        }
+        let at = chance.index(self.ops.len());
+        let (shard, op) = self.ops.swap_remove(at);
+        self.note(at as u64);
+        match op {
+            Op::Write { token, id, fua, arena_start, bytes } => {
+                let now = self.shards[shard].arena.frozen(arena_start, bytes.len());
+                assert!(now == bytes, "bytes changed while they were written");
+                let result = if due(&mut self.faults.write) {
+                    self.disk.fail(id, chance);
+                    Err("write failed".into())
+                } else {
+                    if fua || self.plan.durability == Durability::WriteThrough {
+                        self.disk.complete_durable(id);
+                    } else {
+                        self.disk.complete(id);
+                    }
+                    Ok(())
+                };
+                self.tell(shard, Event::Written { token, result });
+            }
+            Op::Flush { token, mark } => {
+                let result = if due(&mut self.faults.flush) {
+                    self.disk.flush_fail(mark);
+                    Err("flush failed".into())
+                } else {
+                    self.disk.flush_complete(mark);
+                    Ok(())
+                };
+                self.tell(shard, Event::Flushed { token, result });
+            }
+            Op::Read { token, offset, block, len } => {
+                let mut bytes = vec![0; len];
+                let read = if due(&mut self.faults.read) {
+                    Err("read failed".into())
+                } else {
+                    self.disk.peek(offset, &mut bytes).map_err(|error| format!("{error:?}"))
+                };
+                self.shards[shard].arena.give_back(&block, &bytes);
+                self.tell(shard, Event::Read { token, block, result: read });
+            }
+            Op::Extent { for_cleaning } => return self.extent(shard, for_cleaning),
+            Op::Free { extent } => {
+                self.told.freed += 1;
+                self.pool.give_back(extent);
+            }
+            Op::Checkpoint { journal, bytes, replace } => {
+                self.told.checkpoints += 1;
+                self.store_file(journal, &bytes, replace);
+                self.tell(shard, Event::CheckpointDone { journal, result: Ok(()) });
+            }
+            Op::DeviceFailed { reason } => {
+                for other in (0..self.shards.len()).filter(|&other| other != shard) {
+                    self.tell(other, Event::DeviceFailed { device: DEVICE, reason: reason.clone() });
+                }
+            }
+        }
+        true
+    }
+
+    fn store_file(&mut self, journal: JournalId, bytes: &[u8], replace: bool) {
+        let file = self.files.entry(journal).or_default();
+        if replace {
+            file.clear();
+        }
+        file.extend_from_slice(bytes);
+    }
+
+    fn tell(&mut self, shard: usize, event: Event) {
+        self.with(shard, |store, arena, now, out| store.handle(now, event, arena, out));
+    }
+
+    fn extent(&mut self, shard: usize, for_cleaning: bool) -> bool {
+        let extent = match self.pool.want(for_cleaning) {
+            Wanted::Extent(extent) => Some(extent),
+            Wanted::Full => None,
+            Wanted::Later => {
+                self.ops.push((shard, Op::Extent { for_cleaning }));
+                return self.keep();
+            }
+        };
+        self.tell(shard, Event::Extent { device: DEVICE, extent });
+        true
+    }
+
+    /// The keeper's turn: begins or ends filling an extent.
+    fn keep(&mut self) -> bool {
+        if let Some(fill) = self.filling.take() {
+            let grown = fill.grow.map_or(Ok(()), |len| self.disk.grow(len));
+            let zeros = vec![0; usize::try_from(fill.len).expect("an extent fits memory")];
+            let filled = grown.and_then(|()| self.disk.write(fill.offset, &zeros)).and_then(|()| self.disk.flush());
+            self.pool.done(if filled.is_ok() { Filled::Done } else { Filled::NoSpace });
+            return true;
+        }
+        self.filling = self.pool.work();
+        self.filling.is_some()
+    }
+
+    /// Completes things until nothing flies, pumping between.
+    ///
+    /// # Panics
+    /// When it never ends.
+    pub fn settle(&mut self, chance: &mut Chance) {
+        for _ in 0..100_000 {
+            self.pump();
+            if self.ops.is_empty() {
+                return;
+            }
+            self.complete(chance);
+        }
+        panic!("things fly for ever: {:?}", self.ops);
+    }
+
+    /// Cuts the power.
+    #[must_use]
+    pub fn crash(mut self, chance: &mut Chance) -> Rest {
+        // A checkpoint in flight: replaced or not, or appended in part.
+        for (_, op) in std::mem::take(&mut self.ops) {
+            if let Op::Checkpoint { journal, bytes, replace } = op {
+                match (replace, chance.odds(1, 2)) {
+                    (true, true) => self.store_file(journal, &bytes, true),
+                    (true, false) => {}
+                    (false, _) => self.store_file(journal, &bytes[..chance.index(bytes.len() + 1)], false),
+                }
+            }
+        }
+        let survival = crate::disk::any_survival(chance);
+        self.disk.crash(chance, survival);
+        self.note(survival as u64);
+        let Self { plan, disk, files, now, trace, .. } = self;
+        Rest { plan, disk, files, now, trace }
+    }
+}
+
+/// Counts a fault down: true once.
+fn due(fault: &mut Option<u64>) -> bool {
+    match fault {
+        Some(0) => {
+            *fault = None;
+            true
+        }
+        Some(left) => {
+            *left -= 1;
+            false
+        }
+        None => false,
+    }
+}
