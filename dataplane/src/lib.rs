@@ -4,6 +4,7 @@
 //! answer or to free is decided by the pure machines (`shard`, `journal`). Never here: Kafka, the control plane, Tokio.
 
 pub mod arena;
+pub mod check;
 pub mod checksums;
 pub mod device;
 pub mod keeper;

@@ -30,7 +30,7 @@ pub(super) struct Queue {
 const OVERWRITING: [(i64, &str); 2] = [(0xef53, "ext4"), (0x5846_5342, "xfs")];
 
 impl DevicePolicy {
-    pub(super) fn choose(file: &File, kind: DeviceKind) -> io::Result<Self> {
+    pub(crate) fn choose(file: &File, kind: DeviceKind) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(match kind {
             DeviceKind::Block => decide(kind, None, queue_of(Path::new("/sys"), metadata.rdev())),
