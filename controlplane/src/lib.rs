@@ -1,10 +1,21 @@
 //! The control plane: everything that is not the data path, on Tokio.
 
+mod api;
+pub mod codec;
+pub mod context;
+pub mod control;
 pub mod dataplane;
+mod errors;
 pub mod groups;
+pub mod http;
+pub mod logging;
 pub mod metadata;
+mod producer_ids;
 pub mod random;
 pub mod settings;
 pub mod shards;
+pub mod stats;
 
+pub use context::Context;
+pub use control::Control;
 pub use settings::BrokerSettings;

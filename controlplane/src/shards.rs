@@ -12,6 +12,7 @@ use base::image::{Delta, Image};
 use base::message::{Outcome, Refusal, ShardCommand, ToShard};
 use base::{ConnId, ShardId};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 
 use crate::metadata::{Applying, Publish};
 
@@ -168,6 +169,36 @@ impl Drop for Forget<'_> {
     fn drop(&mut self) {
         self.links.lock().remove(&self.token);
     }
+}
+
+/// Questions of one request that are asked at a time.
+const SIDE_BY_SIDE: usize = 64;
+
+/// Asks questions, [`SIDE_BY_SIDE`] at a time; the answers in order. `None` stands for one that panicked.
+pub(crate) async fn side_by_side<Q, F, T>(questions: Vec<Q>, ask: impl Fn(Q) -> F) -> Vec<Option<T>>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let mut results: Vec<Option<T>> = Vec::with_capacity(questions.len());
+    let mut running = JoinSet::new();
+    for (index, question) in questions.into_iter().enumerate() {
+        if running.len() == SIDE_BY_SIDE
+            && let Some(Ok((index, result))) = running.join_next().await
+        {
+            results[index] = Some(result);
+        }
+        let asked: F = ask(question);
+        running.spawn(async move { (index, asked.await) });
+        results.push(None);
+    }
+    while let Some(joined) = running.join_next().await {
+        if let Ok((index, result)) = joined {
+            let index: usize = index;
+            results[index] = Some(result);
+        }
+    }
+    results
 }
 
 impl Publish for ShardLinks {
