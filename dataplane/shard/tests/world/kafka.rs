@@ -173,3 +173,9 @@ impl Client {
         answer.base_offset
     }
 }
+
+/// Makes the CRC right again after a change.
+pub fn fix_crc(batch: &mut [u8]) {
+    let crc = (Checksums::portable().crc32c)(0, &batch[21..]);
+    batch[17..21].copy_from_slice(&crc.to_be_bytes());
+}
