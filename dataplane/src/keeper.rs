@@ -28,7 +28,7 @@ mod tests;
 pub use checkpoints::Checkpoints;
 
 /// Slots of a ring to the keeper, and of one back: more than the journals of a shard have open at once.
-const DEPTH: usize = 256;
+pub const DEPTH: usize = 256;
 
 /// Zeros are written in steps of this length, so that requests wait for one step at most.
 const STEP: u64 = 1 << 20;

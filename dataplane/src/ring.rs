@@ -24,7 +24,7 @@ use crate::rings::Doze;
 
 /// Submission entries. More than a turn queues normally (connections ready + writes in flight); a full queue costs one more
 /// system call, nothing else.
-const SUBMISSIONS: u32 = 1024;
+pub const SUBMISSIONS: u32 = 1024;
 
 /// Completion entries: every connection may complete at once. Beyond this the kernel keeps completions itself.
 const COMPLETIONS: u32 = 16_384;

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{Mono, Now, WallMs};
-use shard::Shard;
 use shard::ports::Ports;
 use shard::remote::Message;
+use shard::{Idle, Shard};
 
 use crate::arena::{Arena, Slice};
 use crate::device::RingDevices;
@@ -134,7 +134,7 @@ where
             Ok((shard, reported)) => {
                 // Whoever waited may be gone; the shard serves all the same.
                 let _ = report.send(Ok(reported));
-                turn_until_stopped(config, &ring, &doze, shard);
+                turn_until_stopped(config.poll, &ring, &doze, HostedShard(shard));
             }
         }
     };
@@ -150,7 +150,44 @@ fn pin(config: ThreadConfig) {
     }
 }
 
-fn turn_until_stopped(config: ThreadConfig, ring: &Ring, doze: &Doze, mut shard: Shard<KernelPorts>) {
+/// What the loop turns: the shard, or a stand-in of the tests.
+trait Hosted {
+    fn turn(&mut self, now: Now) -> Idle;
+    fn housekeep(&mut self, now: Now);
+    /// Queues what the turn made possible; then the ring is entered.
+    fn arm(&mut self);
+    /// When the backends want a turn without an event.
+    fn deadline(&self) -> Option<Instant>;
+    fn is_stopped(&self) -> bool;
+}
+
+struct HostedShard(Shard<KernelPorts>);
+
+impl Hosted for HostedShard {
+    fn turn(&mut self, now: Now) -> Idle {
+        self.0.turn(now)
+    }
+
+    fn housekeep(&mut self, now: Now) {
+        self.0.housekeep(now);
+    }
+
+    fn arm(&mut self) {
+        let backends = self.0.backends_mut();
+        backends.network.arm();
+        backends.devices.arm();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.backends().network.deadline()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}
+
+fn turn_until_stopped(poll: PollMode, ring: &Ring, doze: &Doze, mut hosted: impl Hosted) {
     let mut housekeep_at = Instant::now();
     let mut busy_at = Instant::now();
     // Sleep is announced one turn ahead, so that the last look into all rings happens after it.
@@ -160,14 +197,12 @@ fn turn_until_stopped(config: ThreadConfig, ring: &Ring, doze: &Doze, mut shard:
         let instant = Instant::now();
         let now = now_at(instant);
         if instant >= housekeep_at {
-            shard.housekeep(now);
+            hosted.housekeep(now);
             housekeep_at = instant + HOUSEKEEP;
         }
-        let idle = shard.turn(now);
-        let backends = shard.backends_mut();
-        backends.network.arm();
-        backends.devices.arm();
-        if shard.is_stopped() {
+        let idle = hosted.turn(now);
+        hosted.arm();
+        if hosted.is_stopped() {
             return;
         }
         ring.enter();
@@ -178,7 +213,7 @@ fn turn_until_stopped(config: ThreadConfig, ring: &Ring, doze: &Doze, mut shard:
             }
             continue;
         }
-        let PollMode::Adaptive { spin } = config.poll else {
+        let PollMode::Adaptive { spin } = poll else {
             std::hint::spin_loop();
             continue;
         };
@@ -186,7 +221,7 @@ fn turn_until_stopped(config: ThreadConfig, ring: &Ring, doze: &Doze, mut shard:
             std::hint::spin_loop();
         } else if announced {
             let until = idle.until.map(|until| instant + Duration::from_nanos(until.since(now.mono)));
-            let deadline = [until, shard.backends_mut().network.deadline()].into_iter().flatten().min();
+            let deadline = [until, hosted.deadline()].into_iter().flatten().min();
             let wake_at = deadline.map_or(housekeep_at, |deadline| deadline.min(housekeep_at));
             ring.wait(wake_at.saturating_duration_since(Instant::now()));
             ring.rewatch(doze);
@@ -220,5 +255,120 @@ pub(crate) fn abort_on_panic(name: &str, body: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
         tracing::error!(thread = name, "a thread of the data plane panicked; the broker stops at once");
         std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use super::*;
+    use crate::rings::{Waker, doze};
+
+    #[derive(Default)]
+    struct Seen {
+        turns: AtomicU64,
+        housekeeps: AtomicU64,
+        mail: AtomicU64,
+        stop: AtomicBool,
+        cpu_us: AtomicU64,
+    }
+
+    /// Consumes mail; notes the thread's CPU time at the end.
+    struct Fake {
+        seen: Arc<Seen>,
+        consumed: u64,
+        until_ms: Option<u64>,
+    }
+
+    impl Hosted for Fake {
+        fn turn(&mut self, now: Now) -> Idle {
+            self.seen.turns.fetch_add(1, Ordering::SeqCst);
+            let mail = self.seen.mail.load(Ordering::SeqCst);
+            let busy = mail != std::mem::replace(&mut self.consumed, mail);
+            Idle { busy, until: self.until_ms.map(|ms| now.mono.plus_ms(ms)) }
+        }
+
+        fn housekeep(&mut self, _: Now) {
+            self.seen.housekeeps.fetch_add(1, Ordering::SeqCst);
+            self.seen.cpu_us.store(cpu_us(), Ordering::SeqCst);
+        }
+
+        fn arm(&mut self) {}
+
+        fn deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.seen.stop.load(Ordering::SeqCst)
+        }
+    }
+
+    #[allow(unsafe_code, reason = "a clock that std does not have")]
+    fn cpu_us() -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a valid clock and a valid place for the answer.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1000).unwrap()
+    }
+
+    fn start(until_ms: Option<u64>) -> (Arc<Seen>, Waker, JoinHandle<()>) {
+        let (waker, doze) = doze().unwrap();
+        let seen = Arc::new(Seen::default());
+        let fake = Fake { seen: Arc::clone(&seen), consumed: 0, until_ms };
+        let poll = PollMode::Adaptive { spin: Duration::from_micros(20) };
+        let thread = std::thread::spawn(move || turn_until_stopped(poll, &Ring::new().unwrap(), &doze, fake));
+        (seen, waker, thread)
+    }
+
+    fn stop(seen: &Seen, waker: &Waker, thread: JoinHandle<()>) {
+        seen.stop.store(true, Ordering::SeqCst);
+        waker.wake();
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_quiet_thread_sleeps_and_keeps_house_a_few_times_a_second() {
+        let (seen, waker, thread) = start(None);
+        std::thread::sleep(Duration::from_millis(600));
+        let (turns, housekeeps) = (seen.turns.load(Ordering::SeqCst), seen.housekeeps.load(Ordering::SeqCst));
+        assert!((2..=4).contains(&housekeeps), "{housekeeps}");
+        assert!(turns < 1000, "{turns} turns");
+        // One percent of a core, the start apart.
+        let cpu = seen.cpu_us.load(Ordering::SeqCst);
+        assert!(cpu < 6000, "{cpu} µs of CPU in 600 ms");
+        stop(&seen, &waker, thread);
+    }
+
+    #[test]
+    fn mail_wakes_a_sleeping_thread_every_time() {
+        let (seen, waker, thread) = start(None);
+        for i in 1..=200 {
+            let turns = seen.turns.load(Ordering::SeqCst);
+            seen.mail.store(i, Ordering::SeqCst);
+            waker.wake();
+            let start = Instant::now();
+            while seen.turns.load(Ordering::SeqCst) == turns {
+                assert!(start.elapsed() < Duration::from_millis(150), "wake-up {i} was lost");
+                std::thread::yield_now();
+            }
+            if i % 8 == 0 {
+                std::thread::sleep(Duration::from_millis(1)); // falls asleep again
+            }
+        }
+        stop(&seen, &waker, thread);
+    }
+
+    #[test]
+    fn a_deadline_ends_the_sleep() {
+        let (seen, waker, thread) = start(Some(5));
+        std::thread::sleep(Duration::from_millis(200));
+        let turns = seen.turns.load(Ordering::SeqCst);
+        assert!(turns >= 10, "{turns} turns");
+        stop(&seen, &waker, thread);
     }
 }

@@ -160,6 +160,11 @@ impl<P: Ports> Shard<P> {
         matches!(self.stopping, Some(Stopping::Stopped))
     }
 
+    /// The backends, to look at.
+    pub fn backends(&self) -> &Backends<P> {
+        &self.backends
+    }
+
     /// The backends, for the thread that hosts the shard: to sleep on them, to take them apart at the end.
     pub fn backends_mut(&mut self) -> &mut Backends<P> {
         &mut self.backends
