@@ -163,10 +163,15 @@ impl<'a> Reader<'a> {
     /// [`DecodeError::Truncated`], [`DecodeError::Varint`].
     #[inline]
     pub fn uvarlong(&mut self) -> Result<u64, DecodeError> {
-        match self.bytes.split_first() {
-            Some((&byte, rest)) if byte < 0x80 => {
+        // Lengths and deltas of records take one or two bytes nearly always.
+        match *self.bytes {
+            [a, ref rest @ ..] if a < 0x80 => {
                 self.bytes = rest;
-                Ok(u64::from(byte))
+                Ok(u64::from(a))
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.bytes = rest;
+                Ok(u64::from(a & 0x7f) | u64::from(b) << 7)
             }
             _ => self.uvarlong_slow(),
         }

@@ -202,6 +202,10 @@ impl Schema {
         if schema.latest_version_unstable {
             schema.valid_versions.last -= 1;
         }
+        // Only requests say which version is unstable.
+        if let Some(api) = name.strip_suffix("Response") {
+            schema.valid_versions = schema.valid_versions.and(Self::load(&format!("{api}Request"))?.valid_versions);
+        }
         Ok(schema)
     }
 }

@@ -129,7 +129,8 @@ pub fn walk_records(bytes: &[u8], count: i32, base_timestamp: i64) -> Result<Wal
     if reader.is_empty() { Ok(walk) } else { Err(BatchError::RecordsTrailing) }
 }
 
-#[inline]
+// Into the walk, which needs none of the slices that a view has.
+#[inline(always)]
 fn read_record<'a>(reader: &mut Reader<'a>) -> Result<RecordView<'a>, DecodeError> {
     let len = usize::try_from(reader.varint()?).map_err(|_| DecodeError::Length)?;
     let mut body = Reader::new(reader.take(len)?);

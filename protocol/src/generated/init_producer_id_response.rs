@@ -13,8 +13,6 @@ pub struct InitProducerIdResponse {
     pub error_code: ErrorCode,
     pub producer_id: i64,
     pub producer_epoch: i16,
-    pub ongoing_txn_producer_id: i64,
-    pub ongoing_txn_producer_epoch: i16,
 }
 
 impl Default for InitProducerIdResponse {
@@ -24,8 +22,6 @@ impl Default for InitProducerIdResponse {
             error_code: Default::default(),
             producer_id: -1,
             producer_epoch: Default::default(),
-            ongoing_txn_producer_id: -1,
-            ongoing_txn_producer_epoch: -1,
         }
     }
 }
@@ -39,12 +35,6 @@ impl<'a> Wire<'a> for InitProducerIdResponse {
         message.error_code = get(reader, version)?;
         message.producer_id = get(reader, version)?;
         message.producer_epoch = get(reader, version)?;
-        if version.from(6) {
-            message.ongoing_txn_producer_id = get(reader, version)?;
-        }
-        if version.from(6) {
-            message.ongoing_txn_producer_epoch = get(reader, version)?;
-        }
         get_no_tags(reader, version)?;
         Ok(message)
     }
@@ -54,17 +44,11 @@ impl<'a> Wire<'a> for InitProducerIdResponse {
         self.error_code.write(out, version);
         self.producer_id.write(out, version);
         self.producer_epoch.write(out, version);
-        if version.from(6) {
-            self.ongoing_txn_producer_id.write(out, version);
-        }
-        if version.from(6) {
-            self.ongoing_txn_producer_epoch.write(out, version);
-        }
         put_no_tags(out, version);
     }
 }
 
 impl<'a> Message<'a> for InitProducerIdResponse {
-    const VERSIONS: RangeInclusive<i16> = 0..=6;
+    const VERSIONS: RangeInclusive<i16> = 0..=5;
     const FLEXIBLE: i16 = 2;
 }
