@@ -10,7 +10,7 @@ use crate::format::{
     sectors,
 };
 use crate::index::{Entry, Fence};
-use crate::journal::{CHUNK_BYTES, FRAMES_MAX, Index, Journal, TailFrame, TailKind};
+use crate::journal::{CHUNK_BYTES, Extent, FRAMES_MAX, Index, Journal, TailFrame, TailKind};
 use crate::partition::{NO_FRAME, Partition};
 use crate::producers::{Batch, Sequence};
 use crate::store::{AppendError, Appended, Store};
@@ -127,6 +127,7 @@ impl<A: Arena> Store<A> {
             partition.record_producer(producer, known, now.wall, (self.hash, max));
         }
         note_records(journal, partition, slot, &header, position, now.wall);
+        journal.checkpoint.mark(partition, slot);
         Ok(appended)
     }
 
@@ -460,12 +461,13 @@ pub(crate) fn note_records(
     let end = position.plus(FrameHeader::frame_bytes(header.length as usize) as u64);
     // The open unit begins where the closed ones end.
     let unit = journal.end;
-    note_index(journal, partition, header, unit, end, now);
+    let extent = journal.extents.back_mut().expect("the frame lies in it");
+    note_index(extent, partition, header, unit, end, now);
 }
 
-/// Takes a record frame into the open extent's index and the partition's ends.
+/// Takes a record frame into the index of the extent it lies in, and the partition's ends.
 pub(crate) fn note_index(
-    journal: &mut Journal,
+    extent: &mut Extent,
     partition: &mut Partition,
     header: &FrameHeader,
     unit: Position,
@@ -482,7 +484,6 @@ pub(crate) fn note_index(
         max_timestamp: header.max_timestamp,
         epoch: header.epoch,
     };
-    let extent = journal.extents.back_mut().expect("the frame lies in it");
     let start = extent.start.position;
     if let Index::Open(index) = &mut extent.index
         && index.add(start, &mut partition.run, entry, now)
@@ -494,5 +495,4 @@ pub(crate) fn note_index(
     partition.log_end = header.last_offset().plus(1);
     partition.bytes += u64::from(header.length);
     partition.newest = unit;
-    partition.dirty = true;
 }

@@ -9,7 +9,7 @@ use base::image::JournalEntry;
 use base::memory::Arena;
 use base::{DeviceIndex, Now};
 
-use crate::format::{EpochStart, FrameKind, JournalStart, LocalState, SECTOR};
+use crate::format::{EpochStart, FrameKind, Gap, JournalStart, LocalState, SECTOR};
 use crate::journal::{Identity, Journal, SlotWrite, Stage, TailKind};
 use crate::store::{Durability, Effect, ExtentAddress, Op, Store};
 
@@ -90,6 +90,7 @@ impl<A: Arena> Store<A> {
             }
             self.write_slots(slot, arena, out);
             self.start_epoch(now, slot, arena);
+            self.record_gaps(now, slot, arena);
             self.submit_units(now, slot, arena, out);
             self.ask_for_extent(now, slot, out);
         }
@@ -114,6 +115,28 @@ impl<A: Arena> Store<A> {
             let journal = &mut self.journals[usize::from(slot)];
             journal.close_unit(now.wall, arena);
             journal.starting = false;
+        }
+    }
+
+    /// Records offsets that were given up, so that the next start need not.
+    fn record_gaps(&mut self, now: Now, slot: u16, arena: &mut A) {
+        if self.journals[usize::from(slot)].starting {
+            return;
+        }
+        while let Some(&(id, from, to)) = self.journals[usize::from(slot)].gaps_due.last() {
+            let Some((damage, _)) = self.journals[usize::from(slot)].damage else { return };
+            let gap = Gap { from, to, damage_start: damage.start, damage_end: damage.end };
+            let mut payload = Vec::with_capacity(32);
+            gap.encode(&mut payload);
+            if self.append_control(now, slot, FrameKind::Gap, Some((id, from)), &payload, true, arena).is_err() {
+                return;
+            }
+            let journal = &mut self.journals[usize::from(slot)];
+            journal.gaps_due.pop();
+            let unit = journal.end;
+            if let Some(partition) = self.partitions.get_mut(id) {
+                partition.newest = unit;
+            }
         }
     }
 

@@ -82,6 +82,10 @@ impl OpenIndex {
         };
         if here {
             let Linked { run, newest: unit, .. } = &mut self.runs[newest.slot as usize];
+            // Folded again after a checkpoint whose index was written a little later than its partitions.
+            if entry.last <= run.last {
+                return false;
+            }
             // A gap in the offsets begins a run, so that a run's offsets are dense.
             if entry.unit.0 - run.position.0 < RUN_BYTES
                 && now.0 - newest.begun.0 < RUN_MS
@@ -141,12 +145,28 @@ impl OpenIndex {
 
     /// The partition's runs from the newest back.
     pub(crate) fn backward(&self, newest: u32) -> impl Iterator<Item = &Run> {
+        self.backward_numbered(newest).map(|(_, run)| run)
+    }
+
+    /// The partition's runs from the newest back, each with its number in the extent.
+    pub(crate) fn backward_numbered(&self, newest: u32) -> impl Iterator<Item = (u32, &Run)> {
         let mut next = newest;
         core::iter::from_fn(move || {
-            let linked = self.runs.get(next as usize)?;
+            let number = next;
+            let linked = self.runs.get(number as usize)?;
             next = linked.before;
-            Some(&linked.run)
+            Some((number, &linked.run))
         })
+    }
+
+    /// How many runs there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.runs.len()).expect("an extent holds fewer than 2^32 frames")
+    }
+
+    /// Partitions with control frames, and the unit of each one's newest.
+    pub(crate) fn controls(&self) -> impl Iterator<Item = (PartitionId, Position)> {
+        self.controls.iter().copied()
     }
 
     /// The first run of the partition that ends at or after `offset`.
@@ -298,6 +318,17 @@ impl Fences {
         }
         self.0.reserve_exact(if self.0.is_empty() { 1 } else { FENCES - self.0.len() });
         self.0.push(fence);
+    }
+
+    /// Takes in a fence between others that a search found, if there is room.
+    pub(crate) fn learn(&mut self, fence: Fence) {
+        let at = self.0.partition_point(|known| known.first < fence.first);
+        let fits = self.0.get(at).is_none_or(|next| next.first > fence.first && next.extent > fence.extent)
+            && at.checked_sub(1).is_none_or(|before| self.0[before].extent < fence.extent);
+        if fits && self.0.len() < FENCES {
+            self.0.reserve_exact(FENCES - self.0.len());
+            self.0.insert(at, fence);
+        }
     }
 
     /// Raises the newest fence's timestamp.

@@ -2,15 +2,19 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use base::image::Secret;
 use base::memory::{Arena, Block};
 use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Offset, PartitionId, Position, WallMs};
 
+use crate::checkpoint::Checkpoint;
 use crate::format::{
-    Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, SECTOR, UNIT_BYTES_MAX, UnitHeader, sectors,
+    Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, LocalState, SECTOR, UNIT_BYTES_MAX,
+    UnitHeader, sectors,
 };
 use crate::index::{OpenIndex, SortedIndex};
+use crate::recovery::Damage;
 use crate::store::ExtentAddress;
 
 /// Blocks the tail is written from. A unit never crosses one; 1 MiB is what may fly of a journal at once.
@@ -152,9 +156,34 @@ pub(crate) struct Extent {
     pub(crate) watch: Option<(PartitionId, Offset)>,
     /// Whether a footer write flies.
     pub(crate) footer_flies: bool,
+    /// Whether the checkpoint file does not know it as it is.
+    pub(crate) changed: bool,
 }
 
 impl Extent {
+    /// One that is begun.
+    pub(crate) fn new(address: ExtentAddress, start: JournalStart, last: (Epoch, Chain)) -> Self {
+        Self {
+            address,
+            start,
+            end: start.position,
+            last,
+            newest_control: None,
+            index: Index::Open(OpenIndex::default()),
+            watch: None,
+            footer_flies: false,
+            changed: true,
+        }
+    }
+
+    /// No unit follows in it.
+    pub(crate) fn close(&mut self) {
+        if let Index::Open(open) = &self.index {
+            self.index = Index::Closed(open.sorted());
+            self.changed = true;
+        }
+    }
+
     /// Byte on the device of a position.
     pub(crate) fn offset(&self, position: Position) -> u64 {
         self.address.offset + SECTOR as u64 + (position.0 - self.start.position.0)
@@ -225,6 +254,15 @@ pub(crate) struct Journal {
     pub(crate) last_append: Mono,
     /// Whether a closing unit is due once it idles: units with frames other than an epoch start came after the last one.
     pub(crate) closing_due: bool,
+    /// The local state on the device, and the pair of slots that holds it.
+    pub(crate) local: Option<(u32, LocalState)>,
+    /// Recovery could not read it: nothing of it is served.
+    pub(crate) closed: bool,
+    /// The last damage that recovery found, and more offsets than all of it can hold.
+    pub(crate) damage: Option<(Damage, i64)>,
+    /// Gaps to be recorded: partition, first offset lost, first offset after.
+    pub(crate) gaps_due: Vec<(PartitionId, Offset, Offset)>,
+    pub(crate) checkpoint: Checkpoint,
 }
 
 impl Journal {
@@ -255,6 +293,11 @@ impl Journal {
             last: (start.epoch, start.chain),
             last_append: Mono(0),
             closing_due: false,
+            local: None,
+            closed: false,
+            damage: None,
+            gaps_due: Vec::new(),
+            checkpoint: Checkpoint::default(),
         }
     }
 
@@ -315,21 +358,10 @@ impl Journal {
         let page = arena.bytes_mut(&block, 0..SECTOR).first_chunk_mut().expect("a sector");
         header.encode(sums, page);
         self.chunks.push_back(Chunk { block, at: SECTOR, first: self.end, end: self.end, stamp });
-        if let Some(Extent { index, .. }) = self.extents.back_mut()
-            && let Index::Open(open) = index
-        {
-            *index = Index::Closed(open.sorted());
+        if let Some(extent) = self.extents.back_mut() {
+            extent.close();
         }
-        self.extents.push_back(Extent {
-            address,
-            start,
-            end: self.end,
-            last: self.last,
-            newest_control: None,
-            index: Index::Open(OpenIndex::default()),
-            watch: None,
-            footer_flies: false,
-        });
+        self.extents.push_back(Extent::new(address, start, self.last));
     }
 
     /// Completes a frame whose payload lies behind its header already: writes the header, counts it into the unit.

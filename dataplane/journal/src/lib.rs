@@ -10,6 +10,8 @@
 extern crate alloc;
 
 mod append;
+mod checkpoint;
+mod cold;
 mod commit;
 pub mod device;
 pub mod format;
@@ -21,6 +23,7 @@ mod partition;
 pub mod pool;
 mod producers;
 mod read;
+pub mod recovery;
 pub mod storage;
 pub mod store;
 #[cfg(test)]

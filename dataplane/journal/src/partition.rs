@@ -252,6 +252,12 @@ impl Partitions {
         u32::try_from(self.slots.len()).expect("fewer than 2^32 partitions")
     }
 
+    /// The slots of a journal's partitions.
+    pub(crate) fn slots_of(&self, journal: u16) -> Vec<u32> {
+        let of = |slot: &u32| self.at(*slot).is_some_and(|partition| partition.journal == journal);
+        (0..self.slots()).filter(of).collect()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Partition> {
         self.slots.iter().flatten()
     }

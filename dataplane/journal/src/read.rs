@@ -1,12 +1,13 @@
 //! Reads of committed batches: from the tail's memory at once, else through cold windows.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use base::memory::{Arena, Block};
-use base::{JournalId, Offset, PartitionId, WallMs};
+use base::{Offset, PartitionId, Position, WallMs};
 
-use crate::format::FrameHeader;
+use crate::cold::{ColdFrame, Lookup};
+use crate::format::{FrameHeader, Run};
+use crate::index::Fence;
 use crate::journal::{Index, Journal};
 use crate::partition::{NO_FRAME, Partition};
 use crate::store::{Effect, ReadOutcome, Store};
@@ -14,7 +15,27 @@ use crate::store::{Effect, ReadOutcome, Store};
 /// Frames to walk from a remembered one before the index is asked.
 const HOPS: usize = 8;
 
+/// Where the index says to look.
+enum Found {
+    /// In an extent (by number), from that position on, in a run with those offsets.
+    Run { extent: usize, position: Position, first: Offset, last: Offset, until: Position },
+    /// Nowhere: no record at or after the offset is known.
+    Nothing,
+    /// An index must be read first.
+    Pending,
+}
+
+/// What a look at the runs of one extent brought.
+enum Runs {
+    Found(Run),
+    None,
+    /// There is no index: every unit must be looked at.
+    Unknown,
+    Pending,
+}
+
 impl<A: Arena> Store<A> {
+    #[expect(clippy::too_many_arguments, reason = "as read")]
     pub(crate) fn read_from(
         &mut self,
         id: PartitionId,
@@ -23,21 +44,182 @@ impl<A: Arena> Store<A> {
         at_least_one: bool,
         arena: &mut A,
         slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
     ) -> ReadOutcome {
         let Some(partition) = self.partitions.get_mut(id).filter(|partition| partition.config.is_some()) else {
             return ReadOutcome::UnknownPartition;
         };
+        let slot = partition.journal;
+        let journal = &self.journals[usize::from(slot)];
+        if journal.closed {
+            return ReadOutcome::Fenced;
+        }
         if from < partition.log_start || from > partition.log_end {
             return ReadOutcome::OutOfRange;
         }
         if from >= partition.high_watermark {
             return ReadOutcome::Empty;
         }
-        let journal = &self.journals[usize::from(partition.journal)];
         if let Some(number) = find_in_tail(journal, partition, from) {
             return read_tail(journal, partition, number, bytes_max, at_least_one, arena, slices);
         }
-        ReadOutcome::Pending
+        let limit = Limit { bytes_max, at_least_one, one: false };
+        self.read_cold(slot, id, from, limit, arena, slices, out)
+    }
+
+    /// Reads through windows.
+    #[expect(clippy::too_many_arguments, reason = "as read")]
+    fn read_cold(
+        &mut self,
+        slot: u16,
+        id: PartitionId,
+        from: Offset,
+        limit: Limit,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        if let Some(at) = self.cold_errors.iter().position(|partition| *partition == id) {
+            self.cold_errors.swap_remove(at);
+            return ReadOutcome::Fenced;
+        }
+        let high_watermark = self.partitions.get(id).map_or(Offset(0), |partition| partition.high_watermark);
+        let mut wanted = from;
+        let mut skip = 0;
+        loop {
+            let (extent, position, first, last, until) = match self.find_run(slot, id, wanted, skip, arena, out) {
+                Found::Run { extent, position, first, last, until } => (extent, position, first, last, until),
+                Found::Pending => return ReadOutcome::Pending,
+                Found::Nothing => return ReadOutcome::Damaged { next: high_watermark },
+            };
+            if first >= high_watermark {
+                return ReadOutcome::Damaged { next: high_watermark };
+            }
+            let mut at = position;
+            while at < until {
+                let window = match self.window_at(slot, extent, at, id, arena, out) {
+                    Lookup::Ready(window) => window,
+                    Lookup::Pending => return ReadOutcome::Pending,
+                };
+                let (block, found) = self.cold.window(window);
+                let frames = found.frames_from(id, wanted);
+                let end = found.end;
+                if let Some(frame) = frames.first().filter(|frame| frame.base < high_watermark) {
+                    // A hole that no run covers was recorded as a gap and is passed over; one inside a run is damage.
+                    let missing = frame.base > from && first <= from;
+                    if missing || !frame.intact {
+                        let next = if missing { frame.base } else { frame.last.plus(1) };
+                        return ReadOutcome::Damaged { next: next.min(high_watermark) };
+                    }
+                    if wanted > from {
+                        return ReadOutcome::Damaged { next: frame.base };
+                    }
+                    let (outcome, exhausted) = take_frames(frames, high_watermark, limit, block, arena, slices);
+                    if exhausted {
+                        self.read_ahead(slot, extent, end, arena, out);
+                    }
+                    return outcome;
+                }
+                at = end;
+            }
+            // The run's frames are not there, or an extent without an index was looked through: the next one serves.
+            if last < wanted {
+                skip = extent + 1;
+            } else {
+                wanted = last.plus(1);
+            }
+            if wanted >= high_watermark {
+                return ReadOutcome::Damaged { next: high_watermark };
+            }
+        }
+    }
+
+    /// The first run of a partition that ends at or after `from`.
+    fn find_run(
+        &mut self,
+        slot: u16,
+        id: PartitionId,
+        from: Offset,
+        skip: usize,
+        arena: &mut A,
+        out: &mut Vec<Effect>,
+    ) -> Found {
+        let begin = self.first_extent(slot, id, from).max(skip);
+        for extent in begin..self.journals[usize::from(slot)].extents.len() {
+            let runs = self.runs_in(slot, extent, id, arena, out, |runs| {
+                let mut best = None;
+                for run in runs {
+                    if run.last >= from && best.is_none_or(|best: Run| run.first < best.first) {
+                        best = Some(*run);
+                    }
+                }
+                best
+            });
+            let here = &self.journals[usize::from(slot)].extents[extent];
+            match runs {
+                Runs::Found(run) => {
+                    let extent_start = here.start.position;
+                    let fence = Fence { first: run.first, extent: extent_start, max_timestamp: WallMs(i64::MAX) };
+                    let until = here.end.min(run.position.plus(u64::from(run.span)));
+                    if extent > begin
+                        && let Some(partition) = self.partitions.get_mut(id)
+                    {
+                        partition.fences.learn(fence);
+                    }
+                    return Found::Run { extent, position: run.position, first: run.first, last: run.last, until };
+                }
+                Runs::Unknown => {
+                    let (position, until) = (here.start.position, here.end);
+                    return Found::Run { extent, position, first: from.plus(1), last: Offset(-1), until };
+                }
+                Runs::Pending => return Found::Pending,
+                Runs::None => {}
+            }
+        }
+        Found::Nothing
+    }
+
+    /// Number of the extent from which on `from` may lie.
+    fn first_extent(&self, slot: u16, id: PartitionId, from: Offset) -> usize {
+        let journal = &self.journals[usize::from(slot)];
+        let fence = self.partitions.get(id).and_then(|partition| partition.fences.find(from));
+        let after = fence.map_or(0, |start| journal.extents.partition_point(|extent| extent.start.position <= start));
+        after.saturating_sub(1)
+    }
+
+    /// Gives the runs of a partition in an extent to `pick`.
+    fn runs_in(
+        &mut self,
+        slot: u16,
+        extent: usize,
+        id: PartitionId,
+        arena: &mut A,
+        out: &mut Vec<Effect>,
+        pick: impl Fn(&mut dyn Iterator<Item = &Run>) -> Option<Run>,
+    ) -> Runs {
+        let here = &self.journals[usize::from(slot)].extents[extent];
+        let picked = match &here.index {
+            Index::Open(index) => {
+                let run = self.partitions.get(id).map(|partition| partition.run);
+                match run.filter(|run| run.extent == here.start.position) {
+                    Some(run) => pick(&mut index.backward(run.slot)),
+                    None => None,
+                }
+            }
+            Index::Closed(index) => pick(&mut index.of(id).iter()),
+            Index::Footer(_) => {
+                let start = here.start.position;
+                match self.cold.footer(slot, start) {
+                    Some(index) => pick(&mut index.of(id).iter()),
+                    None => {
+                        self.ask_for_footer(slot, extent, id, arena, out);
+                        return Runs::Pending;
+                    }
+                }
+            }
+            Index::Missing => return Runs::Unknown,
+        };
+        picked.map_or(Runs::None, Runs::Found)
     }
 
     pub(crate) fn find_by_time(
@@ -46,26 +228,47 @@ impl<A: Arena> Store<A> {
         timestamp: Option<WallMs>,
         arena: &mut A,
         slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        let _ = (id, timestamp, arena, slices);
+        let _ = (id, timestamp, arena, slices, out);
         ReadOutcome::Empty
     }
+}
 
-    pub(crate) fn read_done(
-        &mut self,
-        token: u64,
-        block: Block,
-        result: Result<(), String>,
-        arena: &mut A,
-        out: &mut Vec<Effect>,
-    ) {
-        let _ = (token, result, out);
-        arena.free(block);
-    }
+/// How much to read.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    bytes_max: usize,
+    at_least_one: bool,
+    /// One batch only.
+    one: bool,
+}
 
-    pub(crate) fn checkpoint_done(&mut self, journal: JournalId, result: Result<(), String>) {
-        let _ = (journal, result);
+/// Takes frames up to the limit; whether all of them were taken.
+fn take_frames<A: Arena>(
+    frames: &[ColdFrame],
+    high_watermark: Offset,
+    limit: Limit,
+    block: &Block,
+    arena: &A,
+    slices: &mut Vec<A::Slice>,
+) -> (ReadOutcome, bool) {
+    let mut bytes = 0;
+    let mut expected = None;
+    for frame in frames {
+        let len = frame.len as usize;
+        let full = bytes + len > limit.bytes_max && !(bytes == 0 && limit.at_least_one);
+        // Behind a hole or a damaged batch the next read begins, and says what it found.
+        let breaks = expected.is_some_and(|expected| expected != frame.base) || !frame.intact;
+        if full || breaks || frame.base >= high_watermark || limit.one && bytes > 0 {
+            return (ReadOutcome::Data { bytes }, false);
+        }
+        let at = frame.at as usize;
+        slices.push(arena.slice(block, at..at + len));
+        bytes += len;
+        expected = Some(frame.last.plus(1));
     }
+    (ReadOutcome::Data { bytes }, true)
 }
 
 /// Number of the tail frame that holds `from`, if the tail reaches back so far.

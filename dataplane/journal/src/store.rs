@@ -12,6 +12,7 @@ use base::message::{Bounds, ProducerInfo};
 use base::{BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
 use protocol::batch::BatchView;
 
+use crate::cold::Cold;
 use crate::format::Label;
 use crate::journal::Journal;
 use crate::lane::Lane;
@@ -197,6 +198,9 @@ pub struct Store<A: Arena> {
     pub(crate) partitions: Partitions,
     /// By device: journals (by slot) that wait for an extent, in the order they asked.
     pub(crate) asking: Vec<VecDeque<u16>>,
+    pub(crate) cold: Cold,
+    /// Partitions whose last cold read failed on the device: the next read says so, once.
+    pub(crate) cold_errors: Vec<PartitionId>,
     /// Rises with every chunk.
     pub(crate) stamp: u64,
     /// Rises with every fold.
@@ -220,6 +224,10 @@ pub(crate) enum Op {
     Flush(u16, u64),
     /// A local-state write of a journal.
     Slot(u16),
+    /// A window read: journal and number of the load.
+    Window(u16, u64),
+    /// A footer read: journal and number of the load.
+    Footer(u16, u64),
 }
 
 impl Op {
@@ -230,6 +238,8 @@ impl Op {
             Self::Unit(slot, number) => (1u64, slot, number),
             Self::Flush(slot, number) => (2, slot, number),
             Self::Slot(slot) => (3, slot, 0),
+            Self::Window(slot, number) => (4, slot, number),
+            Self::Footer(slot, number) => (5, slot, number),
         };
         assert!(number >> Self::NUMBER_BITS == 0, "2^40 operations in one run");
         kind << 56 | u64::from(slot) << Self::NUMBER_BITS | number
@@ -243,6 +253,8 @@ impl Op {
             1 => Self::Unit(slot, number),
             2 => Self::Flush(slot, number),
             3 => Self::Slot(slot),
+            4 => Self::Window(slot, number),
+            5 => Self::Footer(slot, number),
             other => unreachable!("no operation of kind {other} was submitted"),
         }
     }
@@ -268,6 +280,8 @@ impl<A: Arena> Store<A> {
             journals: Vec::new(),
             journal_slots: SeededMap::with_hasher(hash),
             partitions: Partitions::new(hash),
+            cold: Cold::default(),
+            cold_errors: Vec::new(),
             stamp: 0,
             folds: 0,
             stopping: false,
@@ -288,10 +302,22 @@ impl<A: Arena> Store<A> {
             Some(slot) => slot,
             None => {
                 let Some(&journal) = self.journal_slots.get(&journal) else { return };
-                self.partitions.insert(Partition::new(id, journal))
+                self.add_partition(id, journal)
             }
         };
         self.partitions.at_mut(slot).expect("found or made above").config = Some(config);
+    }
+
+    fn add_partition(&mut self, id: PartitionId, slot: u16) -> u32 {
+        let journal = &mut self.journals[usize::from(slot)];
+        let mut partition = Partition::new(id, slot);
+        // Named before the first unit of this run: it may have been there before, with all its frames in what is damaged.
+        if let Some((_, records)) = journal.damage.filter(|_| journal.starting) {
+            let end = Offset(records);
+            (partition.log_end, partition.high_watermark) = (end, end);
+            journal.gaps_due.push((id, Offset(0), end));
+        }
+        self.partitions.insert(partition)
     }
 
     /// Forgets a partition whose id is deleted for ever; its frames are dead from now on.
@@ -321,13 +347,17 @@ impl<A: Arena> Store<A> {
             Event::Written { token, result } => match Op::of(token) {
                 Op::Unit(slot, number) => self.unit_written(slot, number, result, out),
                 Op::Slot(slot) => self.slot_written(slot, result, arena, out),
-                Op::Flush(..) => unreachable!("a flush is no write"),
+                other => unreachable!("{other:?} is no write"),
             },
             Event::Flushed { token, result } => match Op::of(token) {
                 Op::Flush(lane, serial) => self.flushed(lane, serial, result, arena, out),
-                Op::Unit(..) | Op::Slot(_) => unreachable!("a write is no flush"),
+                other => unreachable!("{other:?} is no flush"),
             },
-            Event::Read { token, block, result } => self.read_done(token, block, result, arena, out),
+            Event::Read { token, block, result } => match Op::of(token) {
+                Op::Window(slot, serial) => self.window_read(slot, serial, block, result, arena, out),
+                Op::Footer(slot, serial) => self.footer_read(slot, serial, block, result, arena, out),
+                other => unreachable!("{other:?} is no read"),
+            },
             Event::Extent { device, extent } => self.extent_given(now, device, extent, out),
             Event::CheckpointDone { journal, result } => self.checkpoint_done(journal, result),
             Event::DeviceFailed { device, reason } => self.device_failed(device, &reason, out),
@@ -341,7 +371,11 @@ impl<A: Arena> Store<A> {
 
     /// Retention, freeing, checkpoints, idle closing units; some times a second.
     pub fn housekeep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
-        let _ = (now, arena, out);
+        let _ = (now, arena);
+        self.cold.wake_starved(out);
+        for slot in 0..u16::try_from(self.journals.len()).expect("few journals per shard") {
+            self.checkpoint(slot, self.stopping, out);
+        }
     }
 
     /// Starts an orderly stop: closing units and a last checkpoint. Done when [`Store::is_quiet`].
@@ -353,7 +387,9 @@ impl<A: Arena> Store<A> {
     /// Nothing in flight.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.flying.is_none()) && self.journals.iter().all(Journal::is_quiet)
+        self.lanes.iter().all(|lane| lane.flying.is_none())
+            && self.journals.iter().all(Journal::is_quiet)
+            && self.cold.is_quiet()
     }
 
     /// Reads committed batches from `from` on: whole batches, up to `bytes_max`, but at least one when `at_least_one`.
@@ -369,15 +405,16 @@ impl<A: Arena> Store<A> {
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        let _ = (now, out);
-        self.read_from(id, from, bytes_max, at_least_one, arena, slices)
+        let _ = now;
+        self.read_from(id, from, bytes_max, at_least_one, arena, slices, out)
     }
 
     /// The partition's ends.
     #[must_use]
     pub fn bounds(&self, id: PartitionId) -> Option<Bounds> {
         let partition = self.partitions.get(id).filter(|partition| partition.config.is_some())?;
-        Some(partition.bounds(self.journals[usize::from(partition.journal)].identity.epoch))
+        let journal = &self.journals[usize::from(partition.journal)];
+        (!journal.closed).then(|| partition.bounds(journal.identity.epoch))
     }
 
     /// Commit position of a journal: everything below is durable.
@@ -418,8 +455,8 @@ impl<A: Arena> Store<A> {
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        let _ = (now, out);
-        self.find_by_time(id, timestamp, arena, slices)
+        let _ = now;
+        self.find_by_time(id, timestamp, arena, slices, out)
     }
 
     /// Producers with state.

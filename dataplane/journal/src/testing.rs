@@ -17,6 +17,7 @@ use protocol::batch::{BatchBuilder, BatchView, Producer};
 
 use crate::device::{Claim, Device};
 use crate::pool::{Filled, Initial, Pool, PoolConfig, Wanted};
+use crate::recovery::{JournalReport, OpenDevice, RecoveryError, highest_epoch, pool_start, share_pairs};
 use crate::storage::{Storage, StorageError};
 use crate::store::{AppendError, Appended, Durability, Effect, Event, ReadOutcome, Store, StoreConfig, StoreDevice};
 
@@ -164,7 +165,7 @@ pub(crate) struct World {
     pub(crate) told: Vec<Effect>,
     /// The journals' checkpoint files.
     pub(crate) checkpoints: Vec<(JournalId, Vec<u8>)>,
-    pub(crate) extent_len: u64,
+    pub(crate) epoch: i32,
     pub(crate) freed: Vec<u64>,
 }
 
@@ -242,7 +243,7 @@ impl World {
             asked: Vec::new(),
             told: Vec::new(),
             checkpoints: Vec::new(),
-            extent_len,
+            epoch: 1,
             freed: Vec::new(),
         };
         let mut out = Vec::new();
@@ -251,6 +252,35 @@ impl World {
         world.name_partitions(topic());
         world.settle();
         world
+    }
+
+    /// Kills the process and starts it anew in the next epoch: what was written is there, what flew is not.
+    pub(crate) fn restart(&mut self) -> JournalReport {
+        self.restart_with(true).unwrap()
+    }
+
+    pub(crate) fn restart_with(&mut self, checkpoints: bool) -> Result<JournalReport, RecoveryError> {
+        self.asked.clear();
+        self.told.clear();
+        self.epoch += 1;
+        let mut device = Device::open(&mut self.device, CLUSTER, BrokerId(1), &SUMS)?;
+        device.heal_states(&mut self.device)?;
+        let found = device.scan(&mut self.device)?;
+        assert!(highest_epoch(&device, &found).0 < self.epoch);
+        let mut open = [OpenDevice { storage: &mut self.device, device: &mut device, found: &found }];
+        let files = &self.checkpoints;
+        let file =
+            |id| files.iter().find(|(known, _)| *known == id).filter(|_| checkpoints).map(|(_, file)| file.clone());
+        let config = config(self.epoch as u128);
+        let (mut store, report) = Store::open(config, &[entry(1, self.epoch)], &mut open, file)?;
+        store.set_free_pairs(DeviceIndex(0), share_pairs(&device, 1).remove(0));
+        let (initial, generation) = pool_start(&found, DeviceIndex(0), &[&report]);
+        self.pool = Pool::new(pool_config(&device, 64), initial, generation);
+        self.store = store;
+        self.arena = TestArena::new(16 << 20, 8 << 20);
+        self.now.mono = Mono(self.now.mono.0 + 1_000_000);
+        self.name_partitions(topic());
+        Ok(report.journals.into_iter().next().unwrap())
     }
 
     pub(crate) fn name_partitions(&mut self, config: TopicConfig) {

@@ -1,0 +1,713 @@
+//! What is read before a shard serves: where each journal ends, what it holds, what is damaged. Blocking.
+//!
+//! The rules are those of `docs/FORMAT.md`: the highest commit position in any intact header counts; below it bad units are
+//! damage and stay in the log; at or above it the log ends at the first unit that is bad or not chained. What lies between
+//! is rewritten with the same bytes and flushed before anything is built upon it, since after a flush that once failed it
+//! may lie in a volatile cache only.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use base::image::JournalEntry;
+use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
+
+use crate::device::{Claim, Device, DeviceError, Found, Pair};
+use crate::format::{
+    Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, FooterView, JournalStart, Label, LocalState, SECTOR,
+};
+use crate::journal::{Identity, Journal};
+use crate::pool::Initial;
+use crate::recovery::fold::Fold;
+use crate::recovery::scan::{Scanner, Seen};
+use crate::storage::{Storage, StorageError};
+use crate::store::{ExtentAddress, Store, StoreConfig, StoreDevice};
+
+pub(crate) mod fold;
+pub(crate) mod scan;
+
+/// A device on which journals are opened.
+#[derive(Debug)]
+pub struct OpenDevice<'a, S> {
+    /// Its bytes.
+    pub storage: &'a mut S,
+    /// Label and local states, as [`Device::open`] read them and [`Device::heal_states`] healed them.
+    pub device: &'a mut Device,
+    /// Its extents, as [`Device::scan`] found them.
+    pub found: &'a [Found],
+}
+
+/// A stretch of a journal that cannot be read as it was written. It stays in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins.
+    pub start: Position,
+    /// Where it ends.
+    pub end: Position,
+}
+
+/// Offsets of a partition that are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostOffsets {
+    /// Whose.
+    pub partition: PartitionId,
+    /// First one lost: the end that was last seen.
+    pub from: Offset,
+    /// First one after.
+    pub to: Offset,
+}
+
+/// How a journal was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalReport {
+    /// Which.
+    pub journal: JournalId,
+    /// Why it stays closed, if it does.
+    pub closed: Option<String>,
+    /// Nothing of it was on the device.
+    pub fresh: bool,
+    /// Whether a checkpoint was used.
+    pub checkpoint: bool,
+    /// Where scanning began.
+    pub scanned_from: Position,
+    /// Highest commit position that was known.
+    pub commit: Position,
+    /// Where the log ends.
+    pub end: Position,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Intact units folded.
+    pub units: u64,
+    /// Bytes between commit position and end, rewritten in place.
+    pub rewritten: u64,
+    /// Highest epoch in any of its units, extent headers, promise or cut.
+    pub highest_epoch: Epoch,
+    /// What is damaged.
+    pub damage: Vec<Damage>,
+    /// Single batches whose payload is damaged: (partition, base offset).
+    pub damaged_batches: Vec<(PartitionId, Offset)>,
+    /// Partitions that resume after a gap.
+    pub lost: Vec<LostOffsets>,
+}
+
+/// What recovery found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// By journal, in the order they were named.
+    pub journals: Vec<JournalReport>,
+    /// Extents that journals hold; all others are free.
+    pub claimed: Vec<ExtentAddress>,
+}
+
+/// Why a store cannot be opened at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoveryError {
+    /// A device is unusable.
+    Device(DeviceError),
+    /// The new epoch is not above all that were ever used: raise the counter above it and open again.
+    EpochTooLow {
+        /// The highest epoch seen.
+        seen: Epoch,
+    },
+}
+
+impl core::fmt::Display for RecoveryError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Device(error) => error.fmt(f),
+            Self::EpochTooLow { seen } => write!(f, "epoch {seen} was used before; the new one must be higher"),
+        }
+    }
+}
+
+impl core::error::Error for RecoveryError {}
+
+impl From<DeviceError> for RecoveryError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// The highest epoch in any promise, cut or extent header of a device. Units do not exceed it while local states are intact,
+/// since a promise is durable before the first unit of its epoch; where one is lost, [`Store::open`] says
+/// [`RecoveryError::EpochTooLow`] if a unit does.
+#[must_use]
+pub fn highest_epoch(device: &Device, found: &[Found]) -> Epoch {
+    let states = device.pairs.iter().filter_map(|pair| match pair {
+        Pair::Held { state, .. } => Some(state.promise.max(state.cut.epoch)),
+        Pair::Free | Pair::Damaged => None,
+    });
+    let headers = found.iter().filter_map(|found| match &found.claim {
+        Claim::Header(header) => Some(header.epoch),
+        Claim::Blank | Claim::None | Claim::Unreadable(_) => None,
+    });
+    states.chain(headers).max().unwrap_or_default()
+}
+
+/// What an extent pool is to begin with: the extents in order, and the highest generation used.
+#[must_use]
+pub fn pool_start(found: &[Found], device: DeviceIndex, reports: &[&RecoveryReport]) -> (Vec<Initial>, u64) {
+    let claimed = |offset: u64| {
+        let mut all = reports.iter().flat_map(|report| &report.claimed);
+        all.any(|extent| extent.device == device && extent.offset == offset)
+    };
+    let mut generation = 0;
+    let initial = found.iter().map(|found| {
+        if let Claim::Header(header) = &found.claim {
+            generation = generation.max(header.generation);
+        }
+        match &found.claim {
+            _ if claimed(found.offset) => Initial::Used,
+            Claim::Blank => Initial::Blank,
+            Claim::Unreadable(_) => Initial::Bad,
+            Claim::None | Claim::Header(_) => Initial::Recycled,
+        }
+    });
+    (initial.collect(), generation)
+}
+
+/// The pairs of local-state slots that each of `shards` shards may take for journals it creates, once all journals are open.
+#[must_use]
+pub fn share_pairs(device: &Device, shards: usize) -> Vec<Vec<u32>> {
+    let mut shares = vec![Vec::new(); shards];
+    let free = (0u32..).zip(&device.pairs).filter(|(_, pair)| !matches!(pair, Pair::Held { .. }));
+    for (turn, (pair, _)) in free.enumerate() {
+        shares[turn % shards].push(pair);
+    }
+    // The lowest is taken first.
+    shares.iter_mut().for_each(|share| share.reverse());
+    shares
+}
+
+impl<A: base::memory::Arena> Store<A> {
+    /// Opens the journals of one shard: scans, repairs the tail, promises the new epoch. Journals in `entries` that are not
+    /// on their device begin fresh. `devices` is by device index; `checkpoint` gives a journal's checkpoint file, if it is
+    /// there. The epoch-start unit follows with the first [`Store::pump`].
+    ///
+    /// Pairs of state slots for journals created later are to be given with [`Store::set_free_pairs`].
+    ///
+    /// # Errors
+    /// As [`RecoveryError`] says. A journal that cannot be read stays closed, and the report says why.
+    pub fn open<S: Storage>(
+        config: StoreConfig,
+        entries: &[JournalEntry],
+        devices: &mut [OpenDevice<'_, S>],
+        mut checkpoint: impl FnMut(JournalId) -> Option<Vec<u8>>,
+    ) -> Result<(Self, RecoveryReport), RecoveryError> {
+        let labels = devices.iter().map(|open| StoreDevice { label: open.device.label, free_pairs: Vec::new() });
+        let mut store = Self::new(config, labels.collect());
+        let mut report = RecoveryReport::default();
+        for entry in entries {
+            let bytes = checkpoint(entry.id);
+            let device = &mut devices[usize::from(entry.device.0)];
+            let one = store.open_journal(entry, device, bytes.as_deref(), &mut report.claimed)?;
+            report.journals.push(one);
+        }
+        Ok((store, report))
+    }
+
+    /// Gives the pairs of local-state slots that journals created by this shard may take.
+    pub fn set_free_pairs(&mut self, device: DeviceIndex, pairs: Vec<u32>) {
+        self.devices[usize::from(device.0)].free_pairs = pairs;
+    }
+
+    fn open_journal<S: Storage>(
+        &mut self,
+        entry: &JournalEntry,
+        open: &mut OpenDevice<'_, S>,
+        checkpoint: Option<&[u8]>,
+        claimed: &mut Vec<ExtentAddress>,
+    ) -> Result<JournalReport, RecoveryError> {
+        let label = open.device.label;
+        let identity = Identity {
+            cluster: self.config.cluster,
+            device: label.device,
+            journal: entry.id,
+            epoch: entry.epoch,
+            secret: entry.secret,
+        };
+        let state = open.device.state(entry.id).map(|(_, state)| *state);
+        let mut report = JournalReport { journal: entry.id, ..JournalReport::default() };
+        let slot = self.add_journal(Journal::new(identity.clone(), entry.device, JournalStart::default()));
+        let headers = headers_of(entry.id, open.found, state.as_ref());
+        let seen = headers.iter().map(|header| header.epoch).max().unwrap_or_default();
+        let promised = state.map_or(Epoch(0), |state| state.promise.max(state.cut.epoch));
+        report.highest_epoch = seen.max(promised);
+        let fold = checkpoint.and_then(|bytes| CheckpointFold::read(bytes, entry.id, label.device, &self.config.sums));
+        report.checkpoint = fold.is_some();
+        report.fresh = headers.is_empty() && fold.is_none();
+        let chosen = choose_extents(entry, &label, &headers, fold.as_ref(), state.as_ref(), open.found);
+        let mut extents = match chosen {
+            Ok(extents) => extents,
+            Err(reason) => {
+                self.stay_closed(slot, entry.device, &headers, &reason, claimed);
+                report.closed = Some(reason);
+                return Ok(report);
+            }
+        };
+        let work = Recovery {
+            config: &self.config,
+            identity: &identity,
+            device: entry.device,
+            cut: state.map(|state| state.cut).unwrap_or_default(),
+            storage: &mut *open.storage,
+            report: &mut report,
+        };
+        match work.run(&mut extents, fold) {
+            Ok(fold) => {
+                if report.highest_epoch >= entry.epoch {
+                    return Err(RecoveryError::EpochTooLow { seen: report.highest_epoch });
+                }
+                self.promise(slot, open, state, &report)?;
+                self.adopt(slot, fold, &mut report, claimed);
+            }
+            Err(Stop::Closed(reason)) => {
+                self.stay_closed(slot, entry.device, &headers, &reason, claimed);
+                report.closed = Some(reason);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Makes (promise, cut) durable before the first unit of the new epoch.
+    fn promise<S: Storage>(
+        &mut self,
+        slot: u16,
+        open: &mut OpenDevice<'_, S>,
+        before: Option<LocalState>,
+        report: &JournalReport,
+    ) -> Result<(), RecoveryError> {
+        let identity = &self.journals[usize::from(slot)].identity;
+        let lost_state = before.is_none() && !report.fresh;
+        let mark = before.map_or(Position(0), |state| state.uncertain_to);
+        // Whether anything was lost behind the end cannot be known: as much as may fly may have been answered.
+        let uncertain_to =
+            if report.fresh { mark } else { mark.max(report.end.plus(self.config.bytes_in_flight.into())) };
+        let state = LocalState {
+            sequence: 0,
+            cluster: identity.cluster,
+            device: identity.device,
+            journal: identity.journal,
+            replica: before.map_or_else(
+                || crate::commit::replica_id(self.config.incarnation, identity.journal.0),
+                |state| state.replica,
+            ),
+            promise: identity.epoch,
+            cut: Cut { position: report.end, epoch: identity.epoch },
+            uncertain_to,
+            does_not_count: lost_state || before.is_some_and(|state| state.does_not_count),
+            start: before.map(|state| state.start).unwrap_or_default(),
+            secret: identity.secret,
+        };
+        let pair = open.device.write_state(open.storage, &state)?;
+        let written = open.device.state(identity.journal).map_or(state, |(_, state)| *state);
+        self.journals[usize::from(slot)].local = Some((pair, written));
+        Ok(())
+    }
+
+    /// A journal that cannot be read keeps its extents and takes no appends.
+    fn stay_closed(
+        &mut self,
+        slot: u16,
+        device: DeviceIndex,
+        headers: &[ExtentHeader],
+        reason: &str,
+        claimed: &mut Vec<ExtentAddress>,
+    ) {
+        claimed.extend(headers.iter().map(|header| address(device, header)));
+        let journal = &mut self.journals[usize::from(slot)];
+        journal.fenced = Some(reason.to_string());
+        journal.closed = true;
+    }
+
+    /// Takes what was folded into the journal and the table of partitions.
+    fn adopt(&mut self, slot: u16, fold: Fold, report: &mut JournalReport, claimed: &mut Vec<ExtentAddress>) {
+        let journal = &mut self.journals[usize::from(slot)];
+        journal.end = report.end;
+        journal.commit = report.end;
+        journal.last = fold.last;
+        journal.checkpoint.written = report.scanned_from;
+        claimed.extend(fold.extents.iter().map(|extent| extent.address));
+        journal.extents = fold.extents.into();
+        if let Some(last) = report.damage.last() {
+            let bytes = report.damage.iter().map(|damage| damage.end.0 - damage.start.0).sum();
+            journal.damage = Some((*last, gap_records(bytes)));
+        }
+        let damage = journal.damage;
+        for (_, mut partition) in fold.partitions {
+            partition.journal = slot;
+            if let Some((last, records)) = damage
+                && partition.newest < last.end
+            {
+                let from = partition.log_end;
+                partition.log_end = Offset(from.0.saturating_add(records));
+                report.lost.push(LostOffsets { partition: partition.id, from, to: partition.log_end });
+                self.journals[usize::from(slot)].gaps_due.push((partition.id, from, partition.log_end));
+            }
+            partition.high_watermark = partition.log_end;
+            partition.log_start = partition.next_start;
+            partition.dirty = true;
+            let number = self.partitions.insert(partition);
+            self.journals[usize::from(slot)].checkpoint.dirty.push(number);
+        }
+    }
+}
+
+/// More offsets than `bytes` of damage can hold: every 125 bytes could be a compressed batch of 2³¹ − 1 records.
+fn gap_records(bytes: u64) -> i64 {
+    let batches = i64::try_from(bytes / 125 + 1).unwrap_or(i64::MAX);
+    batches.saturating_mul(i64::from(i32::MAX)).min(1 << 60)
+}
+
+pub(crate) const fn address(device: DeviceIndex, header: &ExtentHeader) -> ExtentAddress {
+    ExtentAddress { device, offset: header.offset, len: header.len, generation: header.generation }
+}
+
+/// The journal's extent headers that are not stale, by position.
+fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -> Vec<ExtentHeader> {
+    let mut headers: Vec<ExtentHeader> = found
+        .iter()
+        .filter_map(|found| match &found.claim {
+            Claim::Header(header) if header.journal == journal => Some(*header),
+            _ => None,
+        })
+        .filter(|header| {
+            // A cut to or before its start voids an extent of a lower epoch.
+            state.is_none_or(|state| header.start < state.cut.position || header.epoch >= state.cut.epoch)
+        })
+        .collect();
+    headers.sort_unstable_by_key(|header| core::cmp::Reverse(header.generation));
+    // Extents are taken in the order of their generations, so one that begins at or after the start of a later one holds a
+    // tail that was cut off.
+    let mut lowest = Position(u64::MAX);
+    headers.retain(|header| {
+        let kept = header.start < lowest;
+        lowest = lowest.min(header.start);
+        kept
+    });
+    headers.reverse();
+    headers
+}
+
+/// An extent to be scanned or taken from the checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) header: ExtentHeader,
+    /// The next extent's start: units end there.
+    pub(crate) limit: Position,
+    /// Footer bytes, where a checkpoint knows the extent as closed.
+    pub(crate) footer_len: u32,
+}
+
+/// The extents that hold the journal, in order.
+fn choose_extents(
+    entry: &JournalEntry,
+    label: &Label,
+    headers: &[ExtentHeader],
+    fold: Option<&CheckpointFold>,
+    state: Option<&LocalState>,
+    found: &[Found],
+) -> Result<Vec<Candidate>, String> {
+    let start = state.map_or(Position(0), |state| state.start.position);
+    let mut chosen: Vec<Candidate> = Vec::new();
+    for header in headers {
+        // Without a checkpoint, and behind it, every header counts; below it only what the checkpoint names was not freed.
+        let known = fold.and_then(|fold| fold.extents.get(&header.start));
+        let known = known.filter(|known| known.generation == header.generation);
+        let freed = fold.is_some_and(|fold| known.is_none() && header.start < fold.upto.position);
+        if freed {
+            continue;
+        }
+        let footer_len = known.filter(|known| known.end.is_some()).map_or(0, |known| known.footer_len);
+        let limit = known.and_then(|known| known.end).unwrap_or(header.start.plus(header.len - SECTOR as u64));
+        chosen.push(Candidate { header: *header, limit, footer_len });
+    }
+    for known in fold.iter().flat_map(|fold| fold.extents.values()) {
+        let claim = found.iter().find(|found| found.offset == known.offset).map(|found| &found.claim);
+        match claim {
+            Some(Claim::Unreadable(error)) => {
+                return Err(format!("the extent at byte {} of the device cannot be read: {error:?}", known.offset));
+            }
+            // Its header is damaged: the checkpoint knows what it said.
+            Some(Claim::None | Claim::Blank)
+                if chosen.iter().all(|chosen| chosen.header.start != known.start.position) =>
+            {
+                let header = ExtentHeader {
+                    kind: ExtentKind::Raw,
+                    generation: known.generation,
+                    cluster: label.cluster,
+                    device: label.device,
+                    journal: entry.id,
+                    offset: known.offset,
+                    len: known.len,
+                    start: known.start.position,
+                    epoch: known.start.epoch,
+                    chain: known.start.chain,
+                    secret: entry.secret,
+                };
+                let limit = known.end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
+                chosen.push(Candidate { header, limit, footer_len: known.footer_len });
+            }
+            _ => {}
+        }
+    }
+    chosen.sort_unstable_by_key(|candidate| candidate.header.start);
+    for i in 1..chosen.len() {
+        chosen[i - 1].limit = chosen[i - 1].limit.min(chosen[i].header.start);
+    }
+    // What lies wholly before the journal's start was freed.
+    chosen.retain(|candidate| candidate.limit > start || candidate.header.start >= start);
+    let missing = found.iter().any(|found| matches!(found.claim, Claim::Unreadable(_)))
+        && (chosen.is_empty() && state.is_some() || may_go_on(&chosen));
+    if missing {
+        return Err("an extent of the device cannot be read, and it may be this journal's".to_string());
+    }
+    Ok(chosen)
+}
+
+/// Whether the journal may go on in an extent that is not among these: one is missing between them, or the last is nearly full.
+fn may_go_on(chosen: &[Candidate]) -> bool {
+    let hole = chosen.windows(2).any(|pair| pair[0].limit < pair[1].header.start);
+    // Where the log ends in the last one is not known yet: any extent may have a successor.
+    hole || !chosen.is_empty()
+}
+
+/// Why a journal's recovery ends early.
+pub(crate) enum Stop {
+    /// It stays closed; why.
+    Closed(String),
+}
+
+impl From<StorageError> for Stop {
+    fn from(error: StorageError) -> Self {
+        Self::Closed(match error {
+            StorageError::Io(text) => format!("read error: {text}"),
+            StorageError::Full => "no space left on the device".to_string(),
+        })
+    }
+}
+
+/// One journal's recovery.
+struct Recovery<'a, S> {
+    config: &'a StoreConfig,
+    identity: &'a Identity,
+    device: DeviceIndex,
+    cut: Cut,
+    storage: &'a mut S,
+    report: &'a mut JournalReport,
+}
+
+impl<S: Storage> Recovery<'_, S> {
+    fn run(self, extents: &mut [Candidate], checkpoint: Option<CheckpointFold>) -> Result<Fold, Stop> {
+        let Self { config, identity, device, cut, storage, report } = self;
+        let mut fold = Fold::new(config, identity.journal, device);
+        let begin = match (&checkpoint, extents.first()) {
+            (Some(checkpoint), _) => checkpoint.upto,
+            (None, Some(Candidate { header, .. })) => {
+                JournalStart { position: header.start, epoch: header.epoch, chain: header.chain }
+            }
+            // Local state without extents: an epoch was promised, but nothing was written.
+            (None, None) => JournalStart { position: cut.position, epoch: cut.epoch, chain: Chain(0) },
+        };
+        read_footers(storage, config, begin.position, extents)?;
+        fold.begin(begin, checkpoint, extents);
+        report.scanned_from = begin.position;
+        let mut scanner = Scanner::new(storage, config, identity, cut);
+        let floor = cut.position.max(begin.position);
+        let walked =
+            Walk { scanner: &mut scanner, fold: &mut fold, report, extents, commit: floor, looked: false }.run(begin);
+        let (bytes_read, highest) = (scanner.bytes_read, scanner.highest_epoch);
+        report.bytes_read = bytes_read;
+        report.highest_epoch = report.highest_epoch.max(highest);
+        walked?;
+        report.rewritten = rewrite(storage, extents, report.commit, report.end)?;
+        fold.finish(report.end);
+        Ok(fold)
+    }
+}
+
+/// The walk over a journal's units.
+struct Walk<'a, 'b, S> {
+    scanner: &'a mut Scanner<'b, S>,
+    fold: &'a mut Fold,
+    report: &'a mut JournalReport,
+    extents: &'a [Candidate],
+    /// Highest commit position known.
+    commit: Position,
+    /// Whether all headers up to the end of the extents were asked for it.
+    looked: bool,
+}
+
+impl<S: Storage> Walk<'_, '_, S> {
+    /// Folds units from `begin` on, and says in the report where the log ends.
+    fn run(mut self, begin: JournalStart) -> Result<(), Stop> {
+        let mut at = begin.position;
+        let first = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
+        for extent in &self.extents[first..] {
+            if at < extent.header.start {
+                // Extents between were freed: all in them was dead, and what had to be kept of it stands at a higher position,
+                // which is committed.
+                self.look_ahead(at)?;
+                if self.commit <= extent.header.start {
+                    break;
+                }
+                at = extent.header.start;
+            }
+            self.fold.enter(extent);
+            while at < extent.limit {
+                match self.step(extent, at)? {
+                    Some(next) => at = next,
+                    None => return self.end(at),
+                }
+                self.fold.extend(at);
+            }
+        }
+        self.end(at)
+    }
+
+    fn end(mut self, at: Position) -> Result<(), Stop> {
+        if self.commit > at {
+            // An intact header counted it as committed: it is damaged, not cut.
+            self.damaged(at, self.commit);
+        }
+        self.report.end = at.max(self.commit);
+        self.report.commit = self.commit;
+        Ok(())
+    }
+
+    fn look_ahead(&mut self, at: Position) -> Result<(), Stop> {
+        if !self.looked {
+            self.commit = self.commit.max(self.scanner.look_ahead(self.extents, at)?);
+            self.looked = true;
+        }
+        Ok(())
+    }
+
+    /// Takes what lies at `at`; the position behind it, or `None` where the log ends.
+    fn step(&mut self, extent: &Candidate, at: Position) -> Result<Option<Position>, Stop> {
+        let seen = self.scanner.unit(extent, at)?;
+        if let Seen::Unit { header, .. } | Seen::Torn { header, .. } = &seen {
+            self.commit = self.commit.max(header.commit);
+        }
+        let goes_on = match &seen {
+            Seen::Unit { header, bad_payloads, .. } => !bad_payloads && header.chain == self.fold.last.1,
+            Seen::Torn { .. } | Seen::Bad => false,
+        };
+        if !goes_on {
+            self.look_ahead(at)?;
+            if at >= self.commit {
+                return Ok(None);
+            }
+        }
+        let (header, chain) = match seen {
+            Seen::Unit { header, chain, .. } => {
+                // Looking ahead has moved the scanner's buffer on.
+                if self.scanner.unit(extent, at)? != seen {
+                    return Err(Stop::Closed("the device gives other bytes each time it is read".to_string()));
+                }
+                self.scanner.fold_unit(self.fold, self.report, extent, &header)?;
+                self.report.units += 1;
+                (header, chain)
+            }
+            Seen::Torn { header, chain } => {
+                self.damaged(at, header.end());
+                (header, chain)
+            }
+            Seen::Bad => {
+                let next = self.scanner.next_unit(extent, at)?.min(self.commit.max(at.plus(SECTOR as u64)));
+                self.damaged(at, next);
+                return Ok(Some(next));
+            }
+        };
+        self.fold.last = (header.epoch, chain);
+        self.scanner.epoch = header.epoch;
+        Ok(Some(header.end()))
+    }
+
+    fn damaged(&mut self, start: Position, end: Position) {
+        match self.report.damage.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.report.damage.push(Damage { start, end }),
+        }
+    }
+}
+
+/// Writes what lies between the commit position and the end once more, the same bytes, and flushes.
+fn rewrite<S: Storage>(
+    storage: &mut S,
+    extents: &[Candidate],
+    commit: Position,
+    end: Position,
+) -> Result<u64, StorageError> {
+    let mut written = 0;
+    let mut bytes = vec![0; 256 << 10];
+    for extent in extents {
+        let mut at = commit.max(extent.header.start);
+        let to = end.min(extent.limit);
+        while at < to {
+            let len = bytes.len().min(usize::try_from(to.0 - at.0).unwrap_or(usize::MAX));
+            let offset = extent.offset(at);
+            storage.read(offset, &mut bytes[..len])?;
+            storage.write(offset, &bytes[..len])?;
+            // The extent's header was covered by the same flush as its first unit.
+            if at == extent.header.start {
+                let mut page = [0; SECTOR];
+                storage.read(extent.header.offset, &mut page)?;
+                storage.write(extent.header.offset, &page)?;
+            }
+            written += len as u64;
+            at = at.plus(len as u64);
+        }
+    }
+    if written > 0 {
+        storage.flush()?;
+    }
+    Ok(written)
+}
+
+impl Candidate {
+    /// Byte on the device of a position in it.
+    pub(crate) const fn offset(&self, position: Position) -> u64 {
+        self.header.offset + SECTOR as u64 + (position.0 - self.header.start.0)
+    }
+}
+
+/// Looks whether closed extents that are to be scanned have a footer that fits: it says where their units end.
+fn read_footers<S: Storage>(
+    storage: &mut S,
+    config: &StoreConfig,
+    from: Position,
+    extents: &mut [Candidate],
+) -> Result<(), StorageError> {
+    let count = extents.len();
+    let mut page = vec![0; SECTOR];
+    for extent in extents.iter_mut().take(count.saturating_sub(1)) {
+        if extent.footer_len > 0 || extent.limit <= from {
+            continue;
+        }
+        let end = extent.header.offset + extent.header.len;
+        storage.read(end - SECTOR as u64, &mut page)?;
+        let Ok(len) = FooterView::length(&page, &config.sums) else { continue };
+        if len as u64 > extent.header.len {
+            continue;
+        }
+        let mut bytes = vec![0; len];
+        storage.read(end - len as u64, &mut bytes)?;
+        if let Ok(footer) = FooterView::check(&bytes, &config.sums)
+            && (footer.generation, footer.start) == (extent.header.generation, extent.header.start)
+            && footer.end <= extent.limit
+        {
+            extent.limit = footer.end;
+            extent.footer_len = u32::try_from(len).expect("a footer is shorter than its extent");
+        }
+    }
+    Ok(())
+}
+
+/// By partition id: a fold's iteration order must not depend on a hash.
+pub(crate) type PartitionMap = BTreeMap<PartitionId, crate::partition::Partition>;
+
+#[cfg(test)]
+mod tests;

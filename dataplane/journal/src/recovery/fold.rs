@@ -1,0 +1,232 @@
+//! Folding units into what a journal knows: partitions, producers, the index.
+
+use alloc::vec::Vec;
+
+use base::image::SeededHash;
+use base::{DeviceIndex, Epoch, JournalId, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
+use protocol::batch::BatchView;
+
+use crate::append::note_index;
+use crate::format::{
+    Chain, CheckpointFold, FrameKind, FrameView, Gap, JournalStart, LogStartMove, Open, PartitionState, SECTOR,
+    UnitHeader,
+};
+use crate::index::{Fence, RunRef};
+use crate::journal::{Extent, Index};
+use crate::partition::Partition;
+use crate::producers::Batch;
+use crate::recovery::{Candidate, PartitionMap, address};
+use crate::store::StoreConfig;
+
+/// What was folded so far.
+pub(crate) struct Fold {
+    device: DeviceIndex,
+    hash: SeededHash,
+    producers_max: u32,
+    pub(crate) journal: JournalId,
+    pub(crate) partitions: PartitionMap,
+    pub(crate) extents: Vec<Extent>,
+    /// Epoch and header checksum of the last unit.
+    pub(crate) last: (Epoch, Chain),
+    /// Footer bytes of the extent entered last; 0: it has none.
+    footer_len: u32,
+}
+
+impl Fold {
+    pub(crate) fn new(config: &StoreConfig, journal: JournalId, device: DeviceIndex) -> Self {
+        Self {
+            device,
+            hash: SeededHash(config.hash_seed),
+            producers_max: config.producers_per_partition_max,
+            journal,
+            partitions: PartitionMap::new(),
+            extents: Vec::new(),
+            last: (Epoch(0), Chain(0)),
+            footer_len: 0,
+        }
+    }
+
+    /// Begins at a position, with what a checkpoint holds.
+    pub(crate) fn begin(&mut self, begin: JournalStart, checkpoint: Option<CheckpointFold>, extents: &[Candidate]) {
+        self.last = (begin.epoch, begin.chain);
+        let Some(checkpoint) = checkpoint else { return };
+        let first = extents.first().map_or(Position(0), |extent| extent.header.start);
+        for (id, entry) in checkpoint.partitions {
+            let mut partition = Partition::new(id, 0);
+            partition.newest = entry.newest;
+            partition.bytes = entry.bytes;
+            let start = entry.state.log_start;
+            partition.restore(entry.state, self.hash, self.producers_max);
+            // Which extents its records lie in, footers say when they are looked for.
+            partition.fences.push(Fence { first: start, extent: first, max_timestamp: WallMs(i64::MAX) });
+            self.partitions.insert(id, partition);
+        }
+        // Extents that end at or before the checkpoint are not scanned again.
+        for candidate in extents.iter().filter(|candidate| candidate.header.start < begin.position) {
+            self.enter(candidate);
+            let known = checkpoint.extents.get(&candidate.header.start);
+            let extent = self.extents.last_mut().expect("entered above");
+            extent.last = (begin.epoch, begin.chain);
+            if let Some(end) = known.and_then(|known| known.end) {
+                extent.end = end;
+                extent.index =
+                    if candidate.footer_len > 0 { Index::Footer(candidate.footer_len) } else { Index::Missing };
+                continue;
+            }
+            extent.end = begin.position.min(candidate.limit);
+            if checkpoint.open != candidate.header.generation {
+                extent.index = Index::Missing;
+                continue;
+            }
+            let Index::Open(index) = &mut extent.index else { continue };
+            let start = extent.start.position;
+            for entry in checkpoint.runs.values() {
+                let run = index.restore(start, entry);
+                if let Some(partition) = self.partitions.get_mut(&entry.partition)
+                    && run != RunRef::NONE
+                {
+                    partition.run = run;
+                    if start > first {
+                        let first = entry.runs.first().map_or(partition.log_end, |run| run.first);
+                        partition.fences.push(Fence { first, extent: start, max_timestamp: WallMs(i64::MAX) });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on in an extent; the one before is closed.
+    pub(crate) fn enter(&mut self, candidate: &Candidate) {
+        let start = candidate.header.start;
+        if self.extents.last().is_some_and(|last| last.start.position == start) {
+            return;
+        }
+        self.close_last();
+        self.footer_len = candidate.footer_len;
+        let at = JournalStart { position: start, epoch: candidate.header.epoch, chain: candidate.header.chain };
+        self.extents.push(Extent::new(address(self.device, &candidate.header), at, self.last));
+    }
+
+    fn close_last(&mut self) {
+        let Some(last) = self.extents.last_mut() else { return };
+        if let Index::Open(_) = &last.index {
+            if self.footer_len > 0 {
+                last.index = Index::Footer(self.footer_len);
+            } else {
+                last.close();
+            }
+        }
+    }
+
+    /// The extent entered last reaches up to there.
+    pub(crate) fn extend(&mut self, end: Position) {
+        let last = self.last;
+        let extent = self.extents.last_mut().expect("entered");
+        extent.end = end;
+        extent.last = last;
+    }
+
+    /// Folds one frame; of a damaged one, only what its header says.
+    pub(crate) fn frame(&mut self, unit: &UnitHeader, frame: &FrameView<'_>, intact: bool) {
+        let header = &frame.header;
+        let extent = self.extents.last_mut().expect("entered");
+        if header.kind == FrameKind::EpochStart {
+            extent.newest_control = Some(unit.position);
+            return;
+        }
+        let id = header.partition;
+        let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id, 0));
+        partition.newest = partition.newest.max(unit.position);
+        if header.kind == FrameKind::Records {
+            self.records(unit, frame, intact);
+            return;
+        }
+        if let Index::Open(index) = &mut extent.index {
+            index.add_control(id, unit.position);
+        }
+        if intact {
+            self.control(frame);
+        }
+    }
+
+    fn records(&mut self, unit: &UnitHeader, frame: &FrameView<'_>, intact: bool) {
+        let header = &frame.header;
+        let partition = self.partitions.get_mut(&header.partition).expect("made before");
+        // A checkpoint whose partitions were written over a while may hold it already.
+        if header.base_offset < partition.log_end && header.last_offset() < partition.log_end {
+            return;
+        }
+        let end = unit.position.plus((frame.at + frame.bytes()) as u64);
+        let extent = self.extents.last_mut().expect("entered");
+        note_index(extent, partition, header, unit.position, end, unit.wall);
+        if !intact {
+            return;
+        }
+        let Ok(batch) = BatchView::check_stored(frame.payload) else { return };
+        let append_time = if batch.is_append_time() { WallMs(batch.max_timestamp()) } else { WallMs(-1) };
+        if batch.is_append_time() {
+            partition.last_timestamp = partition.last_timestamp.max(append_time);
+        }
+        if batch.producer_id() >= 0 {
+            let known = Batch {
+                first: batch.base_sequence(),
+                last: batch.last_sequence(),
+                base: header.base_offset,
+                // All that recovery keeps is committed before it serves.
+                position: Position(0),
+                append_time,
+            };
+            let producer = (ProducerId(batch.producer_id()), ProducerEpoch(batch.producer_epoch()));
+            partition.record_producer(producer, known, unit.wall, (self.hash, self.producers_max));
+        }
+    }
+
+    fn control(&mut self, frame: &FrameView<'_>) {
+        let partition = self.partitions.get_mut(&frame.header.partition).expect("made before");
+        match frame.header.kind {
+            FrameKind::LogStart => {
+                if let Ok(moved) = LogStartMove::decode(frame.payload) {
+                    partition.next_start = partition.next_start.max(moved.to);
+                }
+            }
+            FrameKind::Snapshot => {
+                if let Ok(state) = PartitionState::decode(frame.payload) {
+                    partition.restore(state, self.hash, self.producers_max);
+                }
+            }
+            FrameKind::Open => {
+                if let Ok(open) = Open::decode(frame.payload) {
+                    partition.restore(open.state, self.hash, self.producers_max);
+                }
+            }
+            FrameKind::Gap => {
+                if let Ok(gap) = Gap::decode(frame.payload) {
+                    partition.log_end = partition.log_end.max(gap.to);
+                }
+            }
+            FrameKind::Close | FrameKind::EpochStart | FrameKind::Records => {}
+        }
+    }
+
+    /// The log ends at `end`. An extent in which it would only begin is given back: the cut voids its header.
+    pub(crate) fn finish(&mut self, end: Position) {
+        if let Some(last) = self.extents.last() {
+            if last.end == last.start.position {
+                self.extents.pop();
+            }
+        }
+        if let Some(last) = self.extents.last_mut()
+            && let Index::Open(_) = last.index
+        {
+            if self.footer_len > 0 || end.0 - last.start.position.0 > last.address.len - SECTOR as u64 {
+                self.close_last();
+            } else {
+                // Damage at the very end is left behind.
+                last.end = end;
+            }
+        }
+        for partition in self.partitions.values_mut() {
+            partition.trim_epochs();
+        }
+    }
+}
