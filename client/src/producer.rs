@@ -14,7 +14,7 @@ mod slot;
 mod tests;
 
 use base::{Checksums, Mono, WallMs};
-use protocol::batch::{BatchBuilder, Codec, Header, record_len};
+use protocol::batch::{BatchBuilder, Codec, Header, RECORDS, record_len};
 use protocol::error::ErrorCode;
 use slot::{Batch, SlotState};
 use std::collections::{BTreeMap, VecDeque};
@@ -317,15 +317,17 @@ impl Machine {
         if len > self.limits.record_bytes_max {
             return Err(Refusal::TooLarge(len));
         }
+        let open = self.slots[slot.0 as usize].open_len();
+        let full = open.is_some_and(|open| open + len > self.limits.batch_bytes_max);
+        let cost = if full || open.is_none() { RECORDS + len } else { len };
         // One record always fits, or a small budget would never take it.
-        if self.bytes > 0 && self.bytes + len > self.limits.memory_bytes_max {
+        if self.bytes > 0 && self.bytes + cost > self.limits.memory_bytes_max {
             return Err(Refusal::Full);
         }
-        let mut ready = self.limits.linger_ms == 0;
-        if self.slots[slot.0 as usize].open_len().is_some_and(|open| open + len > self.limits.batch_bytes_max) {
+        if full {
             self.close(slot);
-            ready = true;
         }
+        let ready = full || self.limits.linger_ms == 0;
         let timestamp = record.timestamp.unwrap_or(wall.0);
         let state = &mut self.slots[slot.0 as usize];
         let spare = &mut self.spare;
@@ -563,6 +565,7 @@ impl Machine {
             }
             Verdict::Failed => {
                 // The broker refused it, so it did not take its sequence: those behind it move up when they are sent again.
+                self.slots[index].disturbed = true;
                 self.finish(index, batch, Err(code), out);
             }
         }

@@ -68,6 +68,8 @@ pub(super) struct SlotState {
     /// To be sent again as soon as nothing flies, in order.
     pub(super) returned: Queue,
     pub(super) retry_at: Mono,
+    /// A batch failed while others were flying behind it: that those are out of order is no news.
+    pub(super) disturbed: bool,
     /// What the broker expects next, as far as answers tell.
     acked_sequence: i32,
     next_sequence: i32,
@@ -85,6 +87,7 @@ impl SlotState {
             flying: VecDeque::new(),
             returned: Queue::new(),
             retry_at: Mono(0),
+            disturbed: false,
             acked_sequence: 0,
             next_sequence: 0,
         }
@@ -141,10 +144,12 @@ impl SlotState {
         if !batch.maybe_stored {
             batch.sequence = self.next_sequence;
         }
-        self.next_sequence = batch.sequence_after();
+        // A batch that was stored unanswered may be sent behind later ones that were answered.
+        self.next_sequence = later(batch.sequence_after(), self.acked_sequence);
         let (id, epoch) = identity.unwrap_or((-1, -1));
         let sequence = if identity.is_some() { batch.sequence } else { -1 };
-        stamp(Arc::make_mut(&mut batch.bytes), id, epoch, sequence, sums);
+        let bytes: &mut Vec<u8> = Arc::make_mut(&mut batch.bytes);
+        stamp(bytes, id, epoch, sequence, sums);
         let bytes = Arc::clone(&batch.bytes);
         self.flying.push_back(Flying { token, batch });
         bytes
@@ -153,12 +158,12 @@ impl SlotState {
     /// Takes the batch of a request from those that fly, and whether nothing before it is open.
     pub(super) fn land(&mut self, token: u64) -> Option<(Batch, bool)> {
         let at = self.flying.iter().position(|flying| flying.token == token)?;
-        let alone = at == 0 && self.returned.is_empty();
+        let alone = at == 0 && self.returned.is_empty() && !self.disturbed;
         self.flying.remove(at).map(|flying| (flying.batch, alone))
     }
 
     pub(super) fn acked(&mut self, batch: &Batch) {
-        self.acked_sequence = batch.sequence_after();
+        self.acked_sequence = later(batch.sequence_after(), self.acked_sequence);
     }
 
     /// Puts what must be sent again in front of the queue, once nothing flies.
@@ -166,6 +171,7 @@ impl SlotState {
         if !self.flying.is_empty() {
             return;
         }
+        self.disturbed = false;
         self.next_sequence = self.acked_sequence;
         while let Some(batch) = self.returned.pop_back() {
             self.queue.push_front(batch);
@@ -192,10 +198,16 @@ impl SlotState {
         } else {
             self.open_since().map(|since| since.plus_ms(limits.linger_ms)).filter(|due| *due > now)
         };
-        let oldest = self.queue.front().map(|batch| batch.created).or_else(|| self.open_since());
+        let idle = self.flying.is_empty() && self.returned.is_empty();
+        let oldest = self.queue.front().map(|batch| batch.created).or_else(|| self.open_since().filter(|_| idle));
         let gives_up = oldest.map(|created| created.plus_ms(limits.delivery_ms_max));
         sends.into_iter().chain(gives_up).min()
     }
+}
+
+/// The later of two sequences of one partition, which are never 2^30 apart: they wrap from 2^31 − 1 to 0.
+fn later(a: i32, b: i32) -> i32 {
+    if a.wrapping_sub(b) & i32::MAX < 1 << 30 { a } else { b }
 }
 
 /// Writes who sends a batch, and its checksum.

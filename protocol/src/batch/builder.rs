@@ -60,6 +60,20 @@ impl BatchBuilder {
         Self { buffer, base_timestamp: -1, max_timestamp: -1, count: 0 }
     }
 
+    /// An empty one that uses the memory of `buffer`, whatever that holds.
+    #[must_use]
+    pub fn from_buffer(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.resize(RECORDS, 0);
+        Self { buffer, base_timestamp: -1, max_timestamp: -1, count: 0 }
+    }
+
+    /// The batch as last finished, without a copy.
+    #[must_use]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+
     /// Drops the records, keeps the buffer.
     pub fn clear(&mut self) {
         self.buffer.truncate(RECORDS);
