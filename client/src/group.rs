@@ -345,9 +345,7 @@ impl Machine {
             code if code.retriable() => {
                 self.state = match self.state {
                     State::Finding => State::Unknown { not_before },
-                    State::Stable { heard, .. } => {
-                        State::Stable { next_heartbeat: not_before, beating: false, heard }
-                    }
+                    State::Stable { heard, .. } => State::Stable { next_heartbeat: not_before, beating: false, heard },
                     _ => State::Ready { not_before },
                 };
             }

@@ -118,6 +118,17 @@ pub enum Refusal {
     TooLarge(usize),
 }
 
+/// What a push did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// The record joined a batch that waits.
+    Joined,
+    /// It began a batch: a new deadline.
+    Began,
+    /// It began a batch because the one before it is full: something to send.
+    Filled,
+}
+
 /// What came of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -296,6 +307,12 @@ impl Machine {
         self.slots[slot.0 as usize].leader = leader;
     }
 
+    /// How it behaves.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Records that were pushed and are not yet delivered or failed.
     #[must_use]
     pub const fn outstanding(&self) -> u64 {
@@ -308,11 +325,11 @@ impl Machine {
         self.bytes
     }
 
-    /// Takes a record. `Ok(true)` when a batch became ready to send, so that [`Machine::poll`] has something to do.
+    /// Takes a record.
     ///
     /// # Errors
     /// [`Refusal`]; the record was not taken.
-    pub fn push(&mut self, now: Mono, wall: WallMs, slot: Slot, record: &Record<'_>) -> Result<bool, Refusal> {
+    pub fn push(&mut self, now: Mono, wall: WallMs, slot: Slot, record: &Record<'_>) -> Result<Pushed, Refusal> {
         let len = record_len(record.key, record.value, record.headers);
         if len > self.limits.record_bytes_max {
             return Err(Refusal::TooLarge(len));
@@ -327,7 +344,6 @@ impl Machine {
         if full {
             self.close(slot);
         }
-        let ready = full || self.limits.linger_ms == 0;
         let timestamp = record.timestamp.unwrap_or(wall.0);
         let state = &mut self.slots[slot.0 as usize];
         let spare = &mut self.spare;
@@ -338,7 +354,11 @@ impl Machine {
         state.pushed += 1;
         self.bytes += after - before;
         self.records += 1;
-        Ok(ready)
+        Ok(match open {
+            _ if full => Pushed::Filled,
+            None => Pushed::Began,
+            Some(_) => Pushed::Joined,
+        })
     }
 
     /// Sends open batches without waiting for more, until nothing is outstanding.
@@ -452,9 +472,7 @@ impl Machine {
     fn open_due(&self, slot: &SlotState, now: Mono) -> bool {
         // With half of the memory taken nobody waits for more records.
         let pressed = self.bytes > self.limits.memory_bytes_max / 2;
-        slot.open_since().is_some_and(|since| {
-            self.flushing || pressed || now >= since.plus_ms(self.limits.linger_ms)
-        })
+        slot.open_since().is_some_and(|since| self.flushing || pressed || now >= since.plus_ms(self.limits.linger_ms))
     }
 
     /// Makes a request of the batches that are due for `broker`.

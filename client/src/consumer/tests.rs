@@ -38,7 +38,7 @@ fn batch(base: i64, count: usize) -> Vec<u8> {
         builder.append(0, None, Some(b"x"), &[]);
     }
     let mut bytes = builder.finish(Producer::NONE, &Checksums::portable()).to_vec();
-    stamp(&mut bytes, base::Offset(base), base::Epoch(1));
+    stamp(&mut bytes, base::Offset(base), base::Epoch(1)).unwrap();
     bytes
 }
 

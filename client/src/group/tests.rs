@@ -58,7 +58,7 @@ fn a_new_member_joins_leads_and_beats() {
     let mut machine = stable();
     assert_eq!(poll(&mut machine, T0.plus_ms(2999)), []);
     let beat = Effect::Heartbeat { coordinator: 5, member: "m1".into(), generation: 1 };
-    assert_eq!(poll(&mut machine, T0.plus_ms(3000)), [beat.clone()]);
+    assert_eq!(poll(&mut machine, T0.plus_ms(3000)), std::slice::from_ref(&beat));
     assert_eq!(poll(&mut machine, T0.plus_ms(3001)), [], "one heartbeat at a time");
     handle(&mut machine, T0.plus_ms(3010), Event::Heartbeat(ErrorCode::NONE));
     assert_eq!(machine.next_deadline(), Some(T0.plus_ms(6010)));

@@ -70,6 +70,8 @@ pub(super) struct SlotState {
     pub(super) retry_at: Mono,
     /// A batch failed while others were flying behind it: that those are out of order is no news.
     pub(super) disturbed: bool,
+    /// A batch was stored under the present producer id.
+    established: bool,
     /// What the broker expects next, as far as answers tell.
     acked_sequence: i32,
     next_sequence: i32,
@@ -88,6 +90,7 @@ impl SlotState {
             returned: Queue::new(),
             retry_at: Mono(0),
             disturbed: false,
+            established: false,
             acked_sequence: 0,
             next_sequence: 0,
         }
@@ -131,7 +134,10 @@ impl SlotState {
     }
 
     pub(super) fn may_send(&self, limits: &Limits, now: Mono) -> bool {
-        let flying_max = if limits.acks == Acks::All { limits.requests_in_flight_max } else { 1 };
+        // A broker takes the first batch of a producer it does not know at any sequence: were the one before it refused
+        // (the partition is just being made), a second one in flight would overtake it. Without sequences any may.
+        let ordered = limits.acks == Acks::All && self.established;
+        let flying_max = if ordered { limits.requests_in_flight_max } else { 1 };
         self.returned.is_empty() && self.flying.len() < flying_max && now >= self.retry_at
     }
 
@@ -163,6 +169,7 @@ impl SlotState {
     }
 
     pub(super) fn acked(&mut self, batch: &Batch) {
+        self.established = true;
         self.acked_sequence = later(batch.sequence_after(), self.acked_sequence);
     }
 
@@ -181,6 +188,7 @@ impl SlotState {
     /// Begins again under a new producer id. Gives what may be stored under the old one.
     pub(super) fn restart(&mut self) -> Vec<Batch> {
         (self.acked_sequence, self.next_sequence) = (0, 0);
+        self.established = false;
         let (doubtful, queue): (Queue, Queue) =
             std::mem::take(&mut self.queue).into_iter().partition(|batch| batch.maybe_stored);
         self.queue = queue;

@@ -25,11 +25,9 @@ impl Log {
         batch.verify_crc(&Checksums::portable()).unwrap();
         let who = (batch.producer_id(), batch.producer_epoch());
         if self.identity != Some(who) {
-            if batch.base_sequence() != 0 {
-                return (ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, -1);
-            }
+            // As Kafka does it: a producer without state is taken at any sequence, a known one's new epoch begins at 0.
             self.identity = Some(who);
-            self.next_sequence = 0;
+            self.next_sequence = batch.base_sequence();
             self.recent.clear();
         }
         let key = (batch.base_sequence(), batch.count());
@@ -73,18 +71,10 @@ impl World {
             machine.set_leader(slot, Some(BROKER));
         }
         let logs = (0..partitions).map(|_| Log::default()).collect();
-        Self {
-            machine,
-            now: Mono(0),
-            logs,
-            sent: VecDeque::new(),
-            delivered: Vec::new(),
-            ids: 0,
-            wanted_metadata: 0,
-        }
+        Self { machine, now: Mono(0), logs, sent: VecDeque::new(), delivered: Vec::new(), ids: 0, wanted_metadata: 0 }
     }
 
-    fn push(&mut self, slot: u32, value: &[u8]) -> Result<bool, Refusal> {
+    fn push(&mut self, slot: u32, value: &[u8]) -> Result<Pushed, Refusal> {
         let record = Record { value: Some(value), ..Record::default() };
         self.machine.push(self.now, WallMs(1), Slot(slot), &record)
     }
@@ -162,22 +152,34 @@ impl World {
     }
 }
 
+/// With a first record stored in every partition, so that the broker knows the producer.
+fn established(limits: Limits, partitions: i32) -> World {
+    let mut world = World::new(limits, partitions);
+    for slot in 0..partitions.unsigned_abs() {
+        world.push(slot, b"first").unwrap();
+    }
+    world.settle();
+    world.delivered.clear();
+    world
+}
+
 fn small() -> Limits {
     Limits { batch_bytes_max: 200, ..Limits::default() }
 }
 
 #[test]
 fn a_batch_waits_for_its_linger_or_until_it_is_full() {
-    let mut world = World::new(Limits { linger_ms: 10, ..small() }, 1);
+    let mut world = established(Limits { linger_ms: 10, ..small() }, 1);
     world.poll();
-    assert_eq!(world.push(0, b"one"), Ok(false));
+    assert_eq!(world.push(0, b"one"), Ok(Pushed::Began));
+    assert_eq!(world.push(0, b"two"), Ok(Pushed::Joined));
     world.wait(9);
     assert!(world.sent.is_empty());
-    assert_eq!(world.machine.next_deadline(world.now), Some(Mono(10_000_000)));
+    assert_eq!(world.machine.next_deadline(world.now), Some(world.now.plus_ms(1)));
     world.wait(1);
     assert_eq!(world.sent.len(), 1);
-    assert_eq!(world.push(0, &[0; 100]), Ok(false));
-    assert_eq!(world.push(0, &[0; 100]), Ok(true), "the second does not fit");
+    assert_eq!(world.push(0, &[0; 100]), Ok(Pushed::Began));
+    assert_eq!(world.push(0, &[0; 100]), Ok(Pushed::Filled), "the second does not fit");
     world.poll();
     assert_eq!(world.sent.len(), 2);
 }
@@ -189,18 +191,33 @@ fn at_most_five_requests_fly_and_they_carry_rising_sequences() {
         world.push(0, &[i; 150]).unwrap();
     }
     world.wait(100);
+    assert_eq!(world.sent.len(), 1, "until the broker knows the producer");
+    world.answer();
+    world.poll();
     assert_eq!(world.sent.len(), 5);
     let sequences: Vec<i32> =
         world.sent.iter().map(|r| BatchView::check(&r.parts[0].batch).unwrap().base_sequence()).collect();
-    assert_eq!(sequences, [0, 1, 2, 3, 4]);
+    assert_eq!(sequences, [1, 2, 3, 4, 5]);
     world.answer();
     world.poll();
     assert_eq!(world.sent.len(), 5);
 }
 
 #[test]
-fn after_a_refusal_everything_goes_again_in_order() {
+fn the_first_batch_of_a_partition_is_not_overtaken() {
     let mut world = World::new(small(), 1);
+    for i in 0..4u8 {
+        world.push(0, &[i; 150]).unwrap();
+    }
+    world.wait(10);
+    world.refuse(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    world.settle();
+    assert_eq!(world.logs[0].stored, (0..4u8).map(|i| vec![i; 150]).collect::<Vec<_>>());
+}
+
+#[test]
+fn after_a_refusal_everything_goes_again_in_order() {
+    let mut world = established(small(), 1);
     for i in 0..5u8 {
         world.push(0, &[i; 150]).unwrap();
     }
@@ -215,16 +232,16 @@ fn after_a_refusal_everything_goes_again_in_order() {
     for _ in 0..3 {
         world.answer();
     }
-    assert_eq!(world.logs[0].stored.len(), 1);
+    assert_eq!(world.logs[0].stored.len(), 2);
     world.settle();
-    assert_eq!(world.logs[0].stored, (0..5u8).map(|i| vec![i; 150]).collect::<Vec<_>>());
+    assert_eq!(world.logs[0].stored[1..], (0..5u8).map(|i| vec![i; 150]).collect::<Vec<_>>());
     let offsets: Vec<i64> = world.delivered.iter().map(|d| d.outcome.unwrap()).collect();
-    assert_eq!(offsets, [0, 1, 2, 3, 4]);
+    assert_eq!(offsets, [1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn what_was_stored_but_not_answered_is_not_stored_twice() {
-    let mut world = World::new(small(), 2);
+    let mut world = established(small(), 2);
     for i in 0..6u8 {
         world.push(u32::from(i % 2), &[i; 150]).unwrap();
     }
@@ -235,21 +252,21 @@ fn what_was_stored_but_not_answered_is_not_stored_twice() {
         world.handle(&Event::Lost { token: request.token });
     }
     world.settle();
-    assert_eq!(world.logs[0].stored, [vec![0; 150], vec![2; 150], vec![4; 150]]);
-    assert_eq!(world.logs[1].stored, [vec![1; 150], vec![3; 150], vec![5; 150]]);
+    assert_eq!(world.logs[0].stored[1..], [vec![0; 150], vec![2; 150], vec![4; 150]]);
+    assert_eq!(world.logs[1].stored[1..], [vec![1; 150], vec![3; 150], vec![5; 150]]);
     assert!(world.delivered.iter().all(|d| d.outcome.is_ok()));
 }
 
 #[test]
 fn a_batch_that_is_refused_for_good_does_not_stop_those_behind_it() {
-    let mut world = World::new(small(), 1);
+    let mut world = established(small(), 1);
     for i in 0..3u8 {
         world.push(0, &[i; 150]).unwrap();
     }
     world.wait(10);
     world.refuse(ErrorCode::MESSAGE_TOO_LARGE);
     world.settle();
-    assert_eq!(world.logs[0].stored, [vec![1; 150], vec![2; 150]]);
+    assert_eq!(world.logs[0].stored[1..], [vec![1; 150], vec![2; 150]]);
     assert_eq!(world.delivered[0].outcome, Err(ErrorCode::MESSAGE_TOO_LARGE));
     assert_eq!(world.ids, 1, "no new producer id was needed");
 }
@@ -259,8 +276,9 @@ fn a_broker_that_forgot_the_producer_gets_a_new_one() {
     let mut world = World::new(small(), 1);
     world.push(0, b"a").unwrap();
     world.settle();
-    world.logs[0].identity = None;
     world.push(0, b"b").unwrap();
+    world.wait(10);
+    world.refuse(ErrorCode::UNKNOWN_PRODUCER_ID);
     world.push(0, b"c").unwrap();
     world.settle();
     assert_eq!(world.logs[0].stored, [b"a", b"b", b"c"]);
@@ -366,7 +384,7 @@ proptest! {
         let mut expected: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
         let mut fates = fates.into_iter();
         for (index, (slot, len)) in pushes.into_iter().enumerate() {
-            let value = vec![index as u8; len];
+            let value = vec![u8::try_from(index).unwrap(); len];
             world.push(slot, &value).unwrap();
             expected[slot as usize].push(value);
             if index % 3 == 0 {
