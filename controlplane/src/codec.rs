@@ -100,7 +100,7 @@ fn snappy_block(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Fai
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails where it does not hold")]
 
     use std::io::Write as _;
@@ -118,19 +118,29 @@ mod tests {
         out
     }
 
+    pub(crate) fn compress(codec: Codec, bytes: &[u8]) -> Vec<u8> {
+        match codec {
+            Codec::None => bytes.to_vec(),
+            Codec::Gzip => {
+                let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                gzip.write_all(bytes).unwrap();
+                gzip.finish().unwrap()
+            }
+            Codec::Snappy => xerial(bytes, 1000),
+            Codec::Lz4 => {
+                let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+                lz4.write_all(bytes).unwrap();
+                lz4.finish().unwrap()
+            }
+            Codec::Zstd => zstd::encode_all(bytes, 3).unwrap(),
+        }
+    }
+
     fn compressed(bytes: &[u8]) -> Vec<(Codec, Vec<u8>)> {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(bytes).unwrap();
-        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
-        lz4.write_all(bytes).unwrap();
-        vec![
-            (Codec::None, bytes.to_vec()),
-            (Codec::Gzip, gzip.finish().unwrap()),
-            (Codec::Snappy, snap::raw::Encoder::new().compress_vec(bytes).unwrap()),
-            (Codec::Snappy, xerial(bytes, 1000)),
-            (Codec::Lz4, lz4.finish().unwrap()),
-            (Codec::Zstd, zstd::encode_all(bytes, 3).unwrap()),
-        ]
+        let all = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+        let mut all: Vec<_> = all.into_iter().map(|codec| (codec, compress(codec, bytes))).collect();
+        all.push((Codec::Snappy, snap::raw::Encoder::new().compress_vec(bytes).unwrap()));
+        all
     }
 
     #[test]

@@ -1,1 +1,273 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it does not hold")]
 
+mod admin;
+mod configs;
+mod hostile;
+mod offsets;
+mod versions;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use base::image::Advertised;
+use base::message::{Bounds, Outcome, ProducerInfo, Refusal, ShardCommand, ToShard};
+use base::{Epoch, Offset, PartitionId, ProducerEpoch, ProducerId, WallMs};
+use cluster::Local;
+use cluster::command::DeviceUuid;
+use protocol::batch::BatchView;
+use protocol::error::ErrorCode;
+use protocol::frame::{parse_response, put_request_header};
+use protocol::messages::Request as KafkaRequest;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::http::{Committed, DeviceSpace};
+use crate::metadata::{MetadataFile, SingleStore};
+
+/// Two shards in a map, behind the same links as real ones.
+#[derive(Default)]
+pub(crate) struct FakeShards {
+    logs: Mutex<HashMap<PartitionId, FakeLog>>,
+    answers: Mutex<HashMap<u64, oneshot::Sender<Option<Vec<u8>>>>>,
+    /// Apply messages are not answered while it is set.
+    pub(crate) deaf: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct FakeLog {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) batches: Vec<Vec<u8>>,
+}
+
+impl FakeShards {
+    fn handle(&self, message: ToShard) -> Option<ToControl> {
+        match message {
+            ToShard::Answer { sequence, response, .. } => {
+                if let Some(sender) = self.answers.lock().unwrap().remove(&sequence) {
+                    let _ = sender.send(response);
+                }
+                None
+            }
+            ToShard::Apply { token, delta, .. } => {
+                let mut logs = self.logs.lock().unwrap();
+                for partition in delta.topics.iter().flat_map(|topic| topic.partitions.iter()) {
+                    logs.entry(partition.id).or_default();
+                }
+                for gone in &delta.deleted {
+                    logs.remove(gone);
+                }
+                let deaf = self.deaf.load(std::sync::atomic::Ordering::Relaxed);
+                (!deaf).then_some(ToControl::Done { token, outcome: Ok(Outcome::Applied) })
+            }
+            ToShard::Command { token, command } => Some(ToControl::Done { token, outcome: self.command(command) }),
+            ToShard::Shutdown => Some(ToControl::Stopped { shard: ShardId(0) }),
+        }
+    }
+
+    fn command(&self, command: ShardCommand) -> Result<Outcome, Refusal> {
+        let mut logs = self.logs.lock().unwrap();
+        let log = |id: PartitionId| logs.get(&id).cloned().ok_or(Refusal::UnknownPartition);
+        match command {
+            ShardCommand::Append { .. } => Err(Refusal::Full),
+            ShardCommand::Read { partition, offset, .. } => {
+                let log = log(partition)?;
+                let from = |batch: &&Vec<u8>| BatchView::check_stored(batch).unwrap().last_offset() >= offset.0;
+                let bytes: Vec<u8> = log.batches.iter().filter(from).flatten().copied().collect();
+                Ok(Outcome::Records(bytes, log.bounds()))
+            }
+            ShardCommand::Bounds { partition } => Ok(Outcome::Bounds(log(partition)?.bounds())),
+            ShardCommand::MoveStart { partition, to } => {
+                let log = logs.get_mut(&partition).ok_or(Refusal::UnknownPartition)?;
+                let to = if to.0 == -1 { log.end } else { to.0 };
+                if to < 0 || to > log.end {
+                    return Err(Refusal::OutOfRange);
+                }
+                log.start = log.start.max(to);
+                Ok(Outcome::Moved(Offset(log.start)))
+            }
+            ShardCommand::EpochEnd { partition, epoch } => {
+                let log = log(partition)?;
+                Ok(Outcome::EpochEnd((epoch.0 > 0).then_some((Epoch(1), Offset(log.end)))))
+            }
+            ShardCommand::FindTime { partition, timestamp } => {
+                let found = log(partition)?.batches.into_iter().find(|batch| max_time(batch) >= timestamp.0);
+                Ok(Outcome::Batch(found))
+            }
+            ShardCommand::FindMaxTime { partition } => {
+                let highest = log(partition)?.batches.into_iter().max_by_key(|batch| max_time(batch));
+                Ok(Outcome::Batch(highest))
+            }
+            ShardCommand::Producers { partition } => {
+                log(partition)?;
+                Ok(Outcome::Producers(vec![ProducerInfo {
+                    id: ProducerId(77),
+                    epoch: ProducerEpoch(2),
+                    last_sequence: 9,
+                    last_timestamp: WallMs(5),
+                }]))
+            }
+            ShardCommand::Sizes => Ok(Outcome::Sizes(logs.iter().map(|(id, log)| (*id, log.bounds())).collect())),
+        }
+    }
+}
+
+fn max_time(batch: &[u8]) -> i64 {
+    BatchView::check_stored(batch).unwrap().max_timestamp()
+}
+
+impl FakeLog {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            log_start: Offset(self.start),
+            high_watermark: Offset(self.end),
+            log_end: Offset(self.end),
+            epoch: Epoch(1),
+            bytes: 1000,
+        }
+    }
+}
+
+struct OneDevice;
+
+impl Observed for OneDevice {
+    fn devices(&self) -> Vec<DeviceSpace> {
+        vec![DeviceSpace { path: "/data/device-0".to_owned(), total_bytes: 1 << 30, free_bytes: 1 << 29 }]
+    }
+
+    fn committed(&self, _most: usize) -> Vec<Committed> {
+        vec![Committed { group: "g".into(), topic: "t".into(), partition: 0, offset: 40 }]
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+struct NoGroups;
+
+impl GroupApis for NoGroups {
+    fn request(&self, _request: ControlRequest, reply: Reply) {
+        drop(reply);
+    }
+
+    fn closed(&self, _shard: ShardId, _conn: ConnId) {}
+}
+
+/// A control plane over fake shards.
+pub(crate) struct Bench {
+    pub(crate) control: Arc<Control>,
+    pub(crate) shards: Arc<FakeShards>,
+    to_control: mpsc::Sender<ToControl>,
+    next: AtomicU64,
+    _dir: TempDir,
+}
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Bench {
+    pub(crate) fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut BrokerSettings)) -> Self {
+        let mut settings = BrokerSettings::default();
+        change(&mut settings);
+        let dir = TempDir::new().unwrap();
+        let (file, state) = MetadataFile::open(&dir.path().join("metadata.redb"), None, None).unwrap();
+        let address = |name: &str, port| Advertised { name: name.into(), host: "broker.test".into(), port };
+        let local = Local {
+            cluster: file.identity().cluster,
+            broker: file.identity().broker,
+            listeners: Arc::new([address("inside", 9092), address("outside", 19092)]),
+            devices: vec![DeviceUuid(1)],
+            shards: 2,
+            defaults: settings.topic_defaults.clone(),
+            hash_seed: 1,
+        };
+        let stats = Arc::<ControlStats>::default();
+        let store = SingleStore::start(file, state, local, 2, Epoch(0), stats.clone()).unwrap();
+        let shards = Arc::<FakeShards>::default();
+        let (to_control, from_shards) = mpsc::channel(64);
+        let links = (0..2).map(|_| fake_shard(shards.clone(), to_control.clone())).collect();
+        let links = ShardLinks::new(links);
+        store.attach(links.clone());
+        let control = Arc::new(Control::new(settings, Arc::new(store), links, stats, Arc::new(OneDevice)));
+        let runner = control.clone();
+        tokio::spawn(async move { runner.run(Arc::new(NoGroups), from_shards).await });
+        Self { control, shards, to_control, next: AtomicU64::new(1), _dir: dir }
+    }
+
+    /// Sends a frame; the response, or `None` when the connection is closed.
+    pub(crate) async fn raw(&self, listener: u16, frame: Vec<u8>) -> Option<Vec<u8>> {
+        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        self.shards.answers.lock().unwrap().insert(sequence, sender);
+        let request = ControlRequest {
+            shard: ShardId(0),
+            conn: ConnId(1),
+            sequence,
+            listener,
+            peer: "127.0.0.1:5".into(),
+            frame,
+        };
+        self.to_control.send(ToControl::Request(request)).await.unwrap();
+        receiver.await.unwrap()
+    }
+
+    /// Sends a request; the body of the response.
+    pub(crate) async fn body<'a, R: KafkaRequest<'a>>(&self, request: &R, version: i16) -> Vec<u8> {
+        self.body_at(0, request, version).await
+    }
+
+    pub(crate) async fn body_at<'a, R: KafkaRequest<'a>>(&self, listener: u16, request: &R, version: i16) -> Vec<u8> {
+        let response = self.raw(listener, frame(request, version)).await.expect("an answer");
+        let (correlation, body) = parse_response(&response, R::KEY, version).unwrap();
+        assert_eq!(correlation, 4711);
+        body.to_vec()
+    }
+
+    /// Creates a topic with one partition for each log and fills them.
+    pub(crate) async fn topic(&self, name: &str, logs: Vec<FakeLog>) {
+        let command =
+            self.control.context().create_topic(name, u32::try_from(logs.len()).unwrap(), Vec::new()).unwrap();
+        self.control.context().change(command, std::time::Duration::from_secs(5)).await.unwrap();
+        let image = self.control.context().store.image();
+        let topic = image.topics.get(name).unwrap();
+        let mut all = self.shards.logs.lock().unwrap();
+        for (partition, log) in topic.partitions.iter().zip(logs) {
+            all.insert(partition.id, log);
+        }
+    }
+}
+
+fn fake_shard(shards: Arc<FakeShards>, to_control: mpsc::Sender<ToControl>) -> mpsc::Sender<ToShard> {
+    let (sender, mut receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        while let Some(message) = receiver.recv().await {
+            if let Some(answer) = shards.handle(message) {
+                let _ = to_control.send(answer).await;
+            }
+        }
+    });
+    sender
+}
+
+pub(crate) fn frame<'a, R: KafkaRequest<'a>>(request: &R, version: i16) -> Vec<u8> {
+    let mut frame = Vec::new();
+    put_request_header(&mut frame, R::KEY, version, 4711, Some("test"));
+    request.encode(&mut frame, version);
+    frame
+}
+
+/// Sends a request and gives the parsed response to the rest of the test.
+macro_rules! ask {
+    ($bench:expr, $request:expr, $version:expr => $response:ident : $kind:ty) => {
+        let body = $bench.body(&$request, $version).await;
+        let $response: $kind = protocol::messages::Message::parse(&body, $version).unwrap();
+    };
+}
+pub(crate) use ask;
+
+pub(crate) const OK: ErrorCode = ErrorCode::NONE;

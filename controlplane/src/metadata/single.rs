@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, RwLock};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use base::image::Image;
@@ -10,6 +11,8 @@ use cluster::command::DeviceUuid;
 use cluster::state::Topic;
 use cluster::{Answer, Change, Command, Images, Local, MissingDevice, Refused, State, codec};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::stats::ControlStats;
 
 use super::{Applying, BoxFuture, Committed, MetadataError, MetadataFile, MetadataStore, ProposeError, Publish};
 
@@ -76,6 +79,7 @@ impl SingleStore {
         local: Local,
         journals_per_class: u16,
         above: Epoch,
+        stats: Arc<ControlStats>,
     ) -> Result<Self, StartError> {
         let devices: Vec<DeviceUuid> = local.devices.clone();
         let broker = local.broker;
@@ -96,7 +100,7 @@ impl SingleStore {
             failed: OnceLock::new(),
         });
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let writer = Writer { file, images, shared: shared.clone(), receiver };
+        let writer = Writer { file, images, shared: shared.clone(), receiver, stats };
         let thread = std::thread::Builder::new().name("metadata".to_owned());
         let writer = thread.spawn(move || writer.run()).map_err(StartError::Thread)?;
         Ok(Self { shared, sender: Some(sender), writer: Some(writer) })
@@ -164,6 +168,7 @@ struct Writer {
     images: Images,
     shared: Arc<Shared>,
     receiver: mpsc::Receiver<Proposal>,
+    stats: Arc<ControlStats>,
 }
 
 impl Writer {
@@ -189,6 +194,7 @@ impl Writer {
     }
 
     fn commit(&mut self, batch: &mut Vec<Proposal>) -> Result<(), MetadataError> {
+        let begun = Instant::now();
         let bytes: Vec<Vec<u8>> = batch.iter().map(|proposal| codec::encode_command(&proposal.command)).collect();
         self.file.append(&bytes)?;
         let mut change = Change::default();
@@ -214,6 +220,8 @@ impl Writer {
             (Some((image, delta)), Some(publisher)) => publisher.publish(&image, &delta),
             _ => Applying::done(),
         };
+        self.stats.metadata_commands.add(bytes.len() as u64);
+        self.stats.metadata_commit_latency.record_ns(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
         for (proposal, answer) in batch.drain(..).zip(answers) {
             let result = answer.map(|answer| Committed { answer, applying: applying.clone() });
             let _ = proposal.reply.send(result.map_err(ProposeError::Refused));

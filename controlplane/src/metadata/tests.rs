@@ -32,7 +32,7 @@ fn open(path: &Path) -> (MetadataFile, State) {
 fn start(path: &Path) -> SingleStore {
     let (file, state) = open(path);
     let local = local(file.identity());
-    SingleStore::start(file, state, local, 2, Epoch(0)).unwrap()
+    SingleStore::start(file, state, local, 2, Epoch(0), Arc::default()).unwrap()
 }
 
 fn create(id: u128, name: &str) -> Command {
@@ -122,7 +122,7 @@ async fn every_start_has_a_higher_epoch_than_all_seen() {
     for seen in [0, 0, 30, 2] {
         let (file, state) = open(&path(&dir));
         let local = local(file.identity());
-        let store = SingleStore::start(file, state, local, 2, Epoch(seen)).unwrap();
+        let store = SingleStore::start(file, state, local, 2, Epoch(seen), Arc::default()).unwrap();
         if store.topic("t").is_none() {
             store.propose(create(1, "t")).await.unwrap();
         }
