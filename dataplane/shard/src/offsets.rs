@@ -15,7 +15,7 @@ use protocol::list_offsets::{EARLIEST, LATEST, ListOffsetsOutcome, ListOffsetsVi
 use crate::conn::{Answer, State};
 use crate::errors::of_refusal;
 use crate::ports::{Network as _, Ports};
-use crate::produce::{served, u32_of};
+use crate::produce::{ELEMENT_BYTES, served, u32_of};
 use crate::remote::{BoundsItem, BoundsResult, Message, RequestKey};
 use crate::route;
 use crate::session::TopicKey;
@@ -81,6 +81,10 @@ impl<P: Ports> Shard<P> {
         let frame = self.backends.network.readable(conn).get(4..4 + len)?;
         let (header, body) = served(frame)?;
         let view = ListOffsetsView::check(body, header.version).ok()?;
+        let elements: usize = view.topics().map(|topic| 1 + topic.partitions.len()).sum();
+        if elements > self.config.limits.request_elements_max {
+            return None;
+        }
         if !asks_for_ends(&view) {
             self.take_for_control(now, conn, len);
             return Some(());
@@ -110,7 +114,8 @@ impl<P: Ports> Shard<P> {
         }
         let open = u32_of(items.iter().filter(|items| !items.is_empty()).count());
         let state = ListOffsets { version: header.version, correlation: header.correlation, topics, slots, open };
-        let key = self.push_request(now, conn, ApiKey::ListOffsets, len, State::ListOffsets(Box::new(state)));
+        let cost = len + elements * ELEMENT_BYTES;
+        let key = self.push_request(now, conn, ApiKey::ListOffsets, cost, State::ListOffsets(Box::new(state)));
         self.backends.network.consume(conn, 4 + len);
         if open == 0 {
             self.answer_list_offsets(now, key);

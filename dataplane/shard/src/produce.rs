@@ -1,5 +1,6 @@
 //! Produce: the home's side, from the request to the answer. The owner's side is [`crate::append`].
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use base::image::Image;
@@ -99,22 +100,26 @@ fn judge(
     Ok(())
 }
 
-/// Sorts a request's batches by owner and makes the shape of its answer. `items` has a list for each shard.
+/// Sorts a request's batches by owner and makes the shape of its answer. `items` has a list for each shard. `None`: more
+/// topics and partitions than `elements_max`.
 fn plan(
     view: &ProduceView<'_>,
     correlation: i32,
     frame: &[u8],
     image: &Image,
     items: &mut [Vec<AppendItem>],
-) -> Produce {
+    elements_max: usize,
+) -> Option<Produce> {
     let refused = refusal(view);
     let mut topics = Vec::with_capacity(view.topics().len().min(1024));
     let mut slots = Vec::with_capacity(16);
     for topic in view.topics() {
         let found = route::find(image, topic.topic);
-        let mut count = 0;
+        let count = topic.partitions.len();
+        if topics.len() + 1 + slots.len() + count > elements_max {
+            return None;
+        }
         for partition in topic.partitions {
-            count += 1;
             let mut slot = Slot::new(partition.index);
             let judged = refused.map_or_else(|| judge(view, &found, &partition), Err);
             let home = judged
@@ -133,10 +138,13 @@ fn plan(
             }
             slots.push(slot);
         }
-        topics.push((found.key, count));
+        topics.push((found.key, u32_of(count)));
     }
-    Produce { version: view.version, correlation, acks: view.acks, topics, slots, open: 0 }
+    Some(Produce { version: view.version, correlation, acks: view.acks, topics, slots, open: 0 })
 }
+
+/// What a topic and a partition of a request in progress cost in memory, beside their bytes in the request.
+pub(crate) const ELEMENT_BYTES: usize = 64;
 
 /// Lengths inside a request: bounded by the largest request, which is below 4 GiB.
 pub(crate) fn u32_of(n: usize) -> u32 {
@@ -183,13 +191,19 @@ impl<P: Ports> Shard<P> {
         let frame = readable.get(4..4 + len)?;
         let (header, body) = served(frame)?;
         let view = ProduceView::check(body, header.version).ok()?;
-        let mut produce = plan(&view, header.correlation, frame, &self.image, &mut self.append_items);
+        let elements_max = self.config.limits.request_elements_max;
+        let plan = plan(&view, header.correlation, frame, &self.image, &mut self.append_items, elements_max);
+        let Some(mut produce) = plan else {
+            self.append_items.iter_mut().for_each(Vec::clear);
+            return None;
+        };
         produce.open = u32_of(self.append_items.iter().filter(|items| !items.is_empty()).count());
         let hasty = produce.acks == 0;
         self.stats.batches_refused.add(produce.failed());
         let own = usize::from(self.config.id.0);
         let open = produce.open;
-        let key = self.push_request(now, conn, ApiKey::Produce, len, State::Produce(alloc::boxed::Box::new(produce)));
+        let cost = len + (produce.slots.len() + produce.topics.len()) * ELEMENT_BYTES;
+        let key = self.push_request(now, conn, ApiKey::Produce, cost, State::Produce(Box::new(produce)));
         let ticket = if self.append_items[own].is_empty() {
             None
         } else {

@@ -235,7 +235,7 @@ impl World {
             let Backends { arena, devices, .. } = shard.backends_mut();
             busy |= devices.perform(arena);
         }
-        while let Some(message) = self.rings.from_shards() {
+        while let Some(message) = self.rings.next_from_shards() {
             busy = true;
             match message {
                 ToControl::Done { token, outcome } => self.outcomes.push((token, outcome)),
@@ -243,6 +243,14 @@ impl World {
             }
         }
         busy
+    }
+
+    /// The devices do what they were asked.
+    pub fn settle_devices(&mut self) {
+        for shard in &mut self.shards {
+            let Backends { arena, devices, .. } = shard.backends_mut();
+            devices.perform(arena);
+        }
     }
 
     /// Turns until nothing happens any more.

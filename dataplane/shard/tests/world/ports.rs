@@ -400,7 +400,7 @@ impl Rings {
         self.0.borrow_mut().from_control[shard].push_back(message);
     }
 
-    pub fn from_shards(&self) -> Option<ToControl> {
+    pub fn next_from_shards(&self) -> Option<ToControl> {
         self.0.borrow_mut().to_control.pop_front()
     }
 
