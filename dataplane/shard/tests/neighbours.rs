@@ -71,7 +71,7 @@ fn a_ring_of_one_place_loses_nothing_and_blocks_nobody() {
     }
     world.run();
     for client in &clients {
-        let mut last = vec![-1; 3];
+        let mut last = [-1; 3];
         for _ in 0..20 {
             let response = client.pop(&mut world).expect("produced");
             let (_, response) = decode::<ProduceResponse>(ApiKey::Produce, 9, response);

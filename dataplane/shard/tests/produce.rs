@@ -240,7 +240,7 @@ fn when_there_is_no_room_batches_wait_and_none_is_dropped() {
     let mut clients: Vec<Client> = (0..8).map(|_| world.connect(0)).collect();
     clients[0].put(&mut world, "t", 0, batch_of(1, "warm"));
     world.device(0).stalled = true;
-    for _ in 0..5 {
+    for _ in 0..8 {
         for (at, client) in clients.iter_mut().enumerate() {
             let request = produce(-1, "t", &[(i32::try_from(at % 4).unwrap(), batch_sized(200_000))]);
             client.send(&mut world, ApiKey::Produce, 9, &request);
@@ -256,7 +256,7 @@ fn when_there_is_no_room_batches_wait_and_none_is_dropped() {
     world.device(0).stalled = false;
     world.run();
     for client in &clients {
-        for _ in 0..5 {
+        for _ in 0..8 {
             let response = client.pop(&mut world).expect("every request is answered");
             let (_, response) = decode::<ProduceResponse>(ApiKey::Produce, 9, response);
             assert_eq!(answer(&response).error_code, 0);
@@ -269,7 +269,7 @@ fn when_there_is_no_room_batches_wait_and_none_is_dropped() {
     let token = world.command(0, command);
     world.run();
     let Some(Ok(Outcome::Bounds(bounds))) = world.outcome(token) else { panic!("no bounds") };
-    assert_eq!(bounds.high_watermark.0, 10);
+    assert_eq!(bounds.high_watermark.0, 16);
 }
 
 #[test]
