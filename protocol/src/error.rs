@@ -232,6 +232,6 @@ mod tests {
         }
         assert_eq!(ErrorCode(12_345).to_string(), "error 12345");
         assert!(ErrorCode::NOT_LEADER_OR_FOLLOWER.retriable());
-        assert!(!ErrorCode::CORRUPT_MESSAGE.ok().is_ok());
+        assert!(ErrorCode::CORRUPT_MESSAGE.ok().is_err());
     }
 }

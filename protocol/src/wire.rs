@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::Varint`].
-    #[inline]
+    #[inline(always)]
     pub fn uvarint(&mut self) -> Result<u32, DecodeError> {
         let value = self.uvarlong()?;
         u32::try_from(value).map_err(|_| DecodeError::Varint)
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::Varint`].
-    #[inline]
+    #[inline(always)]
     pub fn uvarlong(&mut self) -> Result<u64, DecodeError> {
         // Lengths and deltas of records take one or two bytes nearly always.
         match *self.bytes {
@@ -177,6 +177,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cold]
     fn uvarlong_slow(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         let mut bytes = self.bytes;
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::Varint`].
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Result<i32, DecodeError> {
         let value = self.uvarint()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
@@ -211,22 +212,25 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::Varint`].
-    #[inline]
+    #[inline(always)]
     pub fn varlong(&mut self) -> Result<i64, DecodeError> {
         let value = self.uvarlong()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
     /// The length of a string: two bytes, or (compact) a varint of length + 1. `None` is null.
+    #[inline]
     fn string_len(&mut self, compact: bool) -> Result<Option<usize>, DecodeError> {
         if compact { self.compact_len() } else { fixed_len(i32::from(self.i16()?)) }
     }
 
     /// The length of bytes or the count of an array: four bytes, or (compact) a varint of length + 1. `None` is null.
+    #[inline]
     fn array_len(&mut self, compact: bool) -> Result<Option<usize>, DecodeError> {
         if compact { self.compact_len() } else { fixed_len(self.i32()?) }
     }
 
+    #[inline]
     fn compact_len(&mut self) -> Result<Option<usize>, DecodeError> {
         // On a 64-bit target; where usize is smaller, a length that does not fit is more than there is.
         Ok(self.uvarint()?.checked_sub(1).map(|len| usize::try_from(len).unwrap_or(usize::MAX)))
@@ -236,6 +240,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] when the length is wrong or the bytes are not UTF-8.
+    #[inline]
     pub fn nullable_string(&mut self, compact: bool) -> Result<Option<&'a str>, DecodeError> {
         let Some(len) = self.string_len(compact)? else { return Ok(None) };
         core::str::from_utf8(self.take(len)?).map(Some).map_err(|_| DecodeError::Utf8)
@@ -253,6 +258,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] when the length is wrong.
+    #[inline]
     pub fn nullable_bytes(&mut self, compact: bool) -> Result<Option<&'a [u8]>, DecodeError> {
         let Some(len) = self.array_len(compact)? else { return Ok(None) };
         self.take(len).map(Some)
@@ -271,9 +277,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] when the count is negative or larger than the bytes left can hold.
+    #[inline]
     pub fn nullable_count(&mut self, compact: bool, element_bytes_min: usize) -> Result<Option<usize>, DecodeError> {
         let Some(count) = self.array_len(compact)? else { return Ok(None) };
-        if count > self.left() / element_bytes_min.max(1) {
+        // No division: this is on the hot path.
+        if count.checked_mul(element_bytes_min.max(1)).is_none_or(|bytes| bytes > self.left()) {
             return Err(DecodeError::Count);
         }
         Ok(Some(count))
@@ -319,6 +327,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError`] when the section is malformed.
+    #[inline]
     pub fn skip_tags(&mut self) -> Result<(), DecodeError> {
         if self.bytes.first() == Some(&0) {
             return self.take(1).map(|_| ());

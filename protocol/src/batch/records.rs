@@ -151,7 +151,7 @@ fn read_record<'a>(reader: &mut Reader<'a>) -> Result<RecordView<'a>, DecodeErro
     Ok(RecordView { offset_delta, timestamp_delta, key, value, headers })
 }
 
-#[inline]
+#[inline(always)]
 fn read_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
     match reader.varint()? {
         -1 => Ok(None),
