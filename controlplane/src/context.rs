@@ -1,6 +1,6 @@
 //! What every request handler works with.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::image::{Advertised, Image, JournalClass, PartitionEntry, TopicConfig, TopicEntry};
@@ -12,6 +12,7 @@ use cluster::{Answer, Command, name};
 use protocol::error::ErrorCode;
 use tokio::sync::Semaphore;
 
+use crate::control::GroupApis;
 use crate::dataplane::{DataPlane, Records};
 use crate::errors::Failure;
 use crate::groups::{Catalog, OFFSETS_TOPIC};
@@ -36,6 +37,8 @@ pub struct Context {
     pub health: Arc<Health>,
     /// Devices and the like.
     pub observed: Arc<dyn Observed>,
+    /// Who is told of deleted topics.
+    pub(crate) groups: OnceLock<Arc<dyn GroupApis>>,
     pub(crate) producer_ids: ProducerIds,
     /// Held while a large response is built: a whole cluster's metadata, a decompressed batch.
     pub(crate) large: Semaphore,
@@ -64,6 +67,7 @@ impl Context {
             stats,
             health: Arc::default(),
             observed,
+            groups: OnceLock::new(),
             producer_ids: ProducerIds::default(),
             large: Semaphore::new(LARGE_AT_A_TIME),
         })
@@ -77,7 +81,14 @@ impl Context {
 
     /// Proposes a change and waits until the shards serve it.
     pub(crate) async fn change(&self, command: Command, bound: Duration) -> Result<Answer, Failure> {
+        let deletes = matches!(command, Command::DeleteTopic { .. });
         let Committed { answer, applying } = self.store.propose(command).await?;
+        if deletes
+            && let Answer::Topic(topic) = &answer
+            && let Some(groups) = self.groups.get()
+        {
+            groups.topic_deleted(topic.name.clone());
+        }
         if applying.wait(bound).await {
             Ok(answer)
         } else {

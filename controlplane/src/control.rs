@@ -19,8 +19,8 @@ use crate::settings::BrokerSettings;
 use crate::shards::ShardLinks;
 use crate::stats::ControlStats;
 
-/// Requests that wait for their turn; one more closes its connection. 65,536 tasks of about a kilobyte.
-const REQUESTS_WAITING_MAX: usize = 65_536;
+/// What a request costs beside its bytes while it waits: its task or its place in a group, and its reply.
+const REQUEST_OVERHEAD: usize = 1024;
 
 /// Where the answer to one request goes. Dropped without [`Reply::send`] it closes the connection.
 pub struct Reply {
@@ -66,6 +66,9 @@ pub trait GroupApis: Send + Sync + 'static {
 
     /// The connection is gone.
     fn closed(&self, shard: ShardId, conn: ConnId);
+
+    /// A topic is deleted: offsets committed for it mean nothing any more. Must not block.
+    fn topic_deleted(&self, _topic: Arc<str>) {}
 }
 
 /// Whether the API belongs to [`GroupApis`].
@@ -91,7 +94,6 @@ pub const fn is_group_api(key: ApiKey) -> bool {
 pub struct Control {
     context: Arc<Context>,
     at_a_time: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
     stopped: watch::Sender<usize>,
 }
@@ -108,7 +110,6 @@ impl Control {
     ) -> Self {
         Self {
             at_a_time: Arc::new(Semaphore::new(settings.requests_at_a_time)),
-            waiting: Arc::new(Semaphore::new(REQUESTS_WAITING_MAX)),
             bytes: Arc::new(Semaphore::new(settings.request_bytes_max)),
             stopped: watch::channel(0).0,
             context: Context::new(settings, store, shards, stats, observed),
@@ -129,6 +130,7 @@ impl Control {
 
     /// Takes what shards say until no shard is left that could say anything.
     pub async fn run(&self, groups: Arc<dyn GroupApis>, mut from_shards: mpsc::Receiver<ToControl>) {
+        let _ = self.context.groups.set(groups.clone());
         while let Some(message) = from_shards.recv().await {
             match message {
                 ToControl::Request(request) => self.admit(&*groups, request),
@@ -150,19 +152,22 @@ impl Control {
     fn admit(&self, groups: &dyn GroupApis, request: ControlRequest) {
         let context = &self.context;
         context.stats.requests_in_flight.up();
-        let bytes = u32::try_from(request.frame.len()).unwrap_or(u32::MAX);
-        let room = self.bytes.try_acquire_many(bytes);
+        let bytes = request.frame.len() + REQUEST_OVERHEAD;
+        let room = self.bytes.try_acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX));
         let reply = Reply {
             shards: context.shards.clone(),
             stats: context.stats.clone(),
             shard: request.shard,
             conn: request.conn,
             sequence: request.sequence,
-            bytes: room.as_ref().map_or(0, |_| request.frame.len()),
+            bytes: room.as_ref().map_or(0, |_| bytes),
             budget: self.bytes.clone(),
             sent: false,
         };
-        let Ok(room) = room else { return };
+        let Ok(room) = room else {
+            context.stats.requests_refused.up();
+            return;
+        };
         // Given back by the reply.
         room.forget();
         let Some(key) = key_of(&request.frame) else {
@@ -173,15 +178,11 @@ impl Control {
             groups.request(request, reply);
             return;
         }
-        let Ok(waiting) = self.waiting.clone().try_acquire_owned() else {
-            context.stats.requests_refused.up();
-            return;
-        };
         let (context, at_a_time) = (context.clone(), self.at_a_time.clone());
         tokio::spawn(async move {
             let turn = at_a_time.acquire().await;
             let response = answer(&context, &request).await;
-            drop((turn, waiting));
+            drop(turn);
             reply.send(response).await;
         });
     }

@@ -79,7 +79,7 @@ pub fn start(filter: &str, format: LogFormat) -> Result<LogLevel, String> {
 
 /// A level that belongs to no running log, and the subscriber that obeys it.
 #[cfg(test)]
-pub(crate) fn detached(filter: &str) -> (impl tracing::Subscriber, LogLevel) {
+pub(crate) fn detached(filter: &str) -> (impl tracing::Subscriber + use<>, LogLevel) {
     let (layer, level) = layers(filter).expect("a filter");
     (tracing_subscriber::registry().with(layer), level)
 }

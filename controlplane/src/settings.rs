@@ -37,7 +37,7 @@ pub struct BrokerSettings {
     pub shard_bound: Duration,
     /// Requests the control plane works on at a time; more wait their turn.
     pub requests_at_a_time: usize,
-    /// Bytes of requests that may wait here; a connection that brings more is closed.
+    /// Bytes of requests that may wait here, a kilobyte for each request counted in; a connection that brings more is closed.
     pub request_bytes_max: usize,
 }
 

@@ -287,12 +287,17 @@ fn write_labels(out: &mut String, labels: &[(&str, &str)], bound: Option<&str>) 
     Ok(())
 }
 
+#[cfg(test)]
+pub(crate) fn write_labels_for_test(out: &mut String, labels: &[(&str, &str)]) {
+    write_labels(out, labels, None).expect("writing to a string does not fail");
+}
+
 /// `docs/METRICS.md`.
 #[must_use]
 pub fn metrics_markdown() -> String {
     let mut out = String::from(
         "# Metrics\n\n<!-- Generated from the tables in base/src/stats/shard.rs and controlplane/src/http/metrics.rs; \
-         `BLESS=1 cargo test -p barelog-controlplane metrics` rewrites it. -->\n\n",
+         `BLESS=1 cargo test -p barelog-controlplane docs_list` rewrites it. -->\n\n",
     );
     let _ = write!(
         out,
