@@ -98,7 +98,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Dev(args) => crate::broker::dev(&args),
         Command::Serve(args) => crate::broker::serve(&args),
         Command::Check(args) => crate::broker::check(&args),
-        Command::Topology(args) => crate::broker::topology(&args),
+        Command::Topology(args) => crate::topology::topology(&args),
         Command::Inspect(args) => crate::broker::inspect(&args),
         Command::Demo(_) | Command::Topic(_) | Command::Group(_) | Command::Produce(_) | Command::Consume(_) => {
             let _ = interrupt::requested();

@@ -267,7 +267,7 @@ impl BrokerConfig {
             return Err(settings.refuse(key, None, format!("{key} is above group.max.session.timeout.ms")));
         }
         let data_dir = PathBuf::from(settings.text("data.dir").expect("has a default"));
-        Ok(Self {
+        let config = Self {
             node_id: small("node.id")?,
             cluster_id: cluster_id(&settings)?,
             devices: devices(&settings, &data_dir)?,
@@ -291,7 +291,30 @@ impl BrokerConfig {
             producers_per_partition_max: count("producers.per.partition.max")?,
             log_level: settings.text("log.level").expect("has a default"),
             log_json: settings.text("log.format").as_deref() == Some("json"),
-        })
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What no single key shows: bounds that must hold between keys and against the profile.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |what: String| Err(ConfigError { file: "configuration".into(), line: None, what });
+        let (batch, profile) = (u64::from(self.message_bytes_max), &self.profile);
+        // Three quarters of the receive memory serve large requests.
+        let receive = profile.receive_bytes as u64 / 4 * 3;
+        if batch + (64 << 10) > receive {
+            return refuse(format!(
+                "message.max.bytes is {batch}, but the profile's memory.receive leaves {receive} for a request: raise it or \
+                 lower message.max.bytes"
+            ));
+        }
+        if 2 * batch > profile.tail_bytes as u64 {
+            return refuse(format!("message.max.bytes is {batch}, more than half of the profile's memory.tail"));
+        }
+        if !(1..=64).contains(&profile.shards) {
+            return refuse(format!("{} shards; 1 to 64 are possible", profile.shards));
+        }
+        Ok(())
     }
 
     /// Points the configuration at another directory, with its one data file there.

@@ -95,12 +95,6 @@ pub const KEYS: &[Key] = &[
         doc: "Extent length of a device that is created with this profile; an existing one keeps its own.",
     },
     Key {
-        name: "device.queue_depth",
-        kind: Kind::Int { min: 8, max: 4096 },
-        default: "256",
-        doc: "Entries of a shard's io_uring submission queue.",
-    },
-    Key {
         name: "device.extra_flushes",
         kind: Kind::Bool,
         default: "false",
@@ -126,7 +120,6 @@ pub struct Profile {
     pub bytes_in_flight: u32,
     pub checkpoint_bytes: u64,
     pub extent_bytes: u64,
-    pub queue_depth: u32,
     pub extra_flushes: bool,
 }
 
@@ -170,7 +163,6 @@ impl Profile {
             bytes_in_flight: small("journal.bytes_in_flight"),
             checkpoint_bytes: settings.bytes("journal.checkpoint"),
             extent_bytes: settings.bytes("device.extent"),
-            queue_depth: number("device.queue_depth"),
             extra_flushes: settings.flag("device.extra_flushes"),
         })
     }

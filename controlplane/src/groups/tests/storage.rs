@@ -1,0 +1,163 @@
+//! Offsets in the log: durable, together, trimmed, read back.
+
+use base::TopicId;
+use base::message::Refusal;
+
+use super::*;
+
+#[tokio::test]
+async fn offsets_survive_a_restart() {
+    let world = World::new();
+    world.find().await;
+    assert_eq!(world.commit("g", "t", 3, 42).await, ErrorCode::NONE);
+    assert_eq!(world.offset("g", "t", 3).await, 42);
+    let world = world.restart().await;
+    assert_eq!(world.offset("g", "t", 3).await, 42);
+    assert_eq!(world.offset("g", "t", 4).await, -1);
+    assert_eq!(world.offset("other", "t", 3).await, -1);
+}
+
+#[tokio::test]
+async fn commits_that_come_together_share_an_append() {
+    let world = World::new();
+    world.find().await;
+    assert_eq!(world.commit("g", "t", 0, 1).await, ErrorCode::NONE);
+    world.data.hold();
+    let mut responses = Vec::new();
+    for offset in 0..2000 {
+        responses.push(world.commit_soon("g", "t", 0..1, offset).await);
+    }
+    assert_eq!(world.offset("g", "t", 0).await, 1, "nothing is seen before it is durable");
+    assert!(responses.iter_mut().all(|response| response.try_recv().is_err()), "nor answered");
+    let before = world.data.state.lock().unwrap().appends;
+    world.data.release();
+    for response in responses {
+        assert_eq!(committed(&response.await.unwrap()), ErrorCode::NONE);
+    }
+    let appends = world.data.state.lock().unwrap().appends - before;
+    assert!(appends <= 4, "{appends} appends for 2,000 commits");
+    assert_eq!(world.offset("g", "t", 0).await, 1999);
+}
+
+#[tokio::test]
+async fn a_long_log_is_trimmed_and_a_restart_reads_only_about_what_lives() {
+    let data = FakeData::new();
+    let catalog = FakeCatalog::new(2);
+    let world = World::configured(data.clone(), catalog.clone(), small_trim());
+    world.find().await;
+    let mut last = Vec::new();
+    let mut written = 0;
+    for round in 0..100 {
+        for group in ["a", "b", "c", "d"] {
+            last.push(world.commit_soon(group, "t", 0..100, round).await);
+            written += 100;
+        }
+        for response in last.drain(..) {
+            assert_eq!(committed(&response.await.unwrap()), ErrorCode::NONE);
+        }
+    }
+    assert!(data.state.lock().unwrap().moves > 3);
+    let world = world.restart().await;
+    assert_eq!(world.offset("a", "t", 99).await, 99);
+    for group in ["a", "b", "c", "d"] {
+        for partition in 0..100 {
+            assert_eq!(world.offset(group, "t", partition).await, 99);
+        }
+    }
+    let read = data.state.lock().unwrap().bytes_read;
+    // 400 keys of about 70 bytes; four times that, and the floor of 16 KiB for each of two partitions.
+    assert!(read < 400 * 70 * 6 + 2 * (16 << 10), "{read} bytes read for {written} commits to 400 keys");
+    assert!(data.log_bytes() < 400 * 70 * 6 + 2 * (16 << 10));
+}
+
+#[tokio::test]
+async fn another_epoch_makes_the_partition_read_again_and_nothing_is_lost() {
+    let world = World::new();
+    world.find().await;
+    assert_eq!(world.commit("g", "t", 0, 5).await, ErrorCode::NONE);
+    world.data.raise_epoch();
+    assert_eq!(world.commit("g", "t", 0, 6).await, ErrorCode::NOT_COORDINATOR);
+    assert_eq!(world.offset("g", "t", 0).await, 5);
+    assert_eq!(world.commit("g", "t", 0, 7).await, ErrorCode::NONE);
+    let world = world.restart().await;
+    assert_eq!(world.offset("g", "t", 0).await, 7);
+}
+
+#[tokio::test]
+async fn refusals_have_names_and_a_busy_data_path_is_asked_again() {
+    let world = World::new();
+    world.find().await;
+    let refuse = |refusals: &[Refusal]| world.data.state.lock().unwrap().refuse.extend(refusals);
+    refuse(&[Refusal::Busy, Refusal::Busy, Refusal::Busy]);
+    assert_eq!(world.commit("g", "t", 0, 1).await, ErrorCode::NONE);
+    for refusal in [Refusal::Full, Refusal::Fenced] {
+        refuse(&[refusal]);
+        assert_eq!(world.commit("g", "t", 0, 2).await, ErrorCode::COORDINATOR_NOT_AVAILABLE);
+    }
+    refuse(&[Refusal::Stopping]);
+    assert_eq!(world.commit("g", "t", 0, 2).await, ErrorCode::NOT_COORDINATOR);
+    assert_eq!(world.offset("g", "t", 0).await, 1);
+    assert_eq!(world.commit("g", "t", 0, 3).await, ErrorCode::NONE);
+}
+
+#[tokio::test]
+async fn a_deleted_group_does_not_come_back() {
+    let world = World::new();
+    world.find().await;
+    world.commit("g", "t", 0, 5).await;
+    world.commit("kept", "t", 0, 6).await;
+    let request = DeleteGroupsRequest { groups_names: vec!["g", "nobody"] };
+    let bytes = world.ask(2, &request).await;
+    let results = DeleteGroupsResponse::parse(&bytes, 2).unwrap().results;
+    assert_eq!(results[0].error_code, ErrorCode::NONE);
+    assert_eq!((results[1].group_id, results[1].error_code), ("nobody", ErrorCode::GROUP_ID_NOT_FOUND));
+    let world = world.restart().await;
+    assert_eq!(world.offset("g", "t", 0).await, -1);
+    assert_eq!(world.offset("kept", "t", 0).await, 6);
+}
+
+#[tokio::test]
+async fn offsets_of_a_deleted_topic_go_at_once_or_at_the_next_start() {
+    let world = World::new();
+    world.find().await;
+    world.catalog.create("u", TopicId(12), 1);
+    world.commit("g", "t", 0, 5).await;
+    world.commit("g", "u", 0, 6).await;
+    world.catalog.delete("t");
+    world.handle.topic_deleted("t".into()).await;
+    // The broker stops before it can tell the coordinator of the second.
+    world.catalog.delete("u");
+    let world = world.restart().await;
+    world.find().await;
+    world.catalog.create("t", TopicId(13), 1);
+    world.catalog.create("u", TopicId(14), 1);
+    assert_eq!((world.offset("g", "t", 0).await, world.offset("g", "u", 0).await), (-1, -1));
+    world.commit("g", "t", 0, 1).await;
+    assert_eq!(world.offset("g", "t", 0).await, 1);
+    world.catalog.create("t", TopicId(15), 1);
+    assert_eq!(world.offset("g", "t", 0).await, -1, "committed for another topic of that name");
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_skipped_and_the_rest_is_served() {
+    let data = FakeData::new();
+    let world = World::with(data.clone(), FakeCatalog::new(1));
+    world.find().await;
+    for offset in 0..10 {
+        world.commit("g", "t", offset as i32, offset).await;
+    }
+    data.state.lock().unwrap().damaged = Some(4..7);
+    let world = world.restart().await;
+    let offsets = [world.offset("g", "t", 3).await, world.offset("g", "t", 7).await, world.offset("g", "t", 9).await];
+    assert_eq!(offsets, [3, 7, 9]);
+}
+
+#[tokio::test]
+async fn a_topic_that_cannot_be_created_is_no_coordinator() {
+    let world = World::with(FakeData::new(), FakeCatalog::new(0));
+    let request = FindCoordinatorRequest { key: "g", ..FindCoordinatorRequest::default() };
+    let bytes = world.ask(2, &request).await;
+    let found = FindCoordinatorResponse::parse(&bytes, 2).unwrap();
+    assert_eq!((found.error_code, found.node_id), (ErrorCode::COORDINATOR_NOT_AVAILABLE, -1));
+    assert_eq!(world.commit("g", "t", 0, 1).await, ErrorCode::NOT_COORDINATOR);
+}

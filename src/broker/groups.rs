@@ -1,0 +1,96 @@
+//! Hands group requests to their coordinator, in order, and keeps what metrics show of groups.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::message::ControlRequest;
+use base::{ConnId, ShardId};
+use controlplane::Control;
+use controlplane::control::{GroupApis, Reply};
+use controlplane::groups::{self, GroupRequest, GroupsHandle, HostConfig};
+use controlplane::http::Committed;
+use tokio::sync::mpsc;
+
+use crate::config::BrokerConfig;
+
+/// How often the offsets that metrics show are asked for.
+const WATCH: Duration = Duration::from_secs(5);
+
+/// The way from the control plane to the group coordinator.
+pub(super) struct Groups {
+    requests: mpsc::UnboundedSender<(ControlRequest, Reply)>,
+    committed: Arc<Mutex<Vec<Committed>>>,
+}
+
+impl Groups {
+    /// Starts the coordinator on the current runtime.
+    pub(super) fn start(config: &BrokerConfig, control: &Control) -> Self {
+        let context = control.context().clone();
+        let host = HostConfig { sums: dataplane::checksums::fast(), ..HostConfig::default() };
+        let (handle, _) = groups::start(settings(config), host, context.clone(), context);
+        // Unbounded as a queue; the control plane's budget of request bytes bounds what can be in it.
+        let (requests, queue) = mpsc::unbounded_channel();
+        tokio::spawn(hand_over(queue, handle.clone()));
+        let committed = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(watch(handle, committed.clone()));
+        Self { requests, committed }
+    }
+
+    /// Committed offsets as they were a moment ago.
+    pub(super) fn committed(&self, most: usize) -> Vec<Committed> {
+        let committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        committed.iter().take(most).cloned().collect()
+    }
+}
+
+async fn hand_over(mut queue: mpsc::UnboundedReceiver<(ControlRequest, Reply)>, handle: GroupsHandle) {
+    while let Some((request, reply)) = queue.recv().await {
+        let runtime = tokio::runtime::Handle::current();
+        let answer = Box::new(move |response| {
+            runtime.spawn(reply.send(response));
+        });
+        let ControlRequest { listener, peer, frame, .. } = request;
+        handle.request(GroupRequest { listener, peer, frame, answer }).await;
+    }
+}
+
+async fn watch(handle: GroupsHandle, committed: Arc<Mutex<Vec<Committed>>>) {
+    loop {
+        tokio::time::sleep(WATCH).await;
+        let mut rows = Vec::new();
+        for (group, topics) in handle.committed().await {
+            for (topic, partitions) in topics {
+                rows.extend(partitions.iter().map(|one| Committed {
+                    group: group.clone(),
+                    topic: topic.clone(),
+                    partition: one.partition,
+                    offset: one.offset,
+                }));
+            }
+        }
+        *committed.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+    }
+}
+
+impl GroupApis for Groups {
+    fn request(&self, request: ControlRequest, reply: Reply) {
+        // The coordinator's task lives as long as this sender; a reply that is dropped closes its connection.
+        let _ = self.requests.send((request, reply));
+    }
+
+    fn closed(&self, _shard: ShardId, _conn: ConnId) {
+        // Members are told apart by their ids and leave by their session timeouts, as in Kafka.
+    }
+}
+
+fn settings(config: &BrokerConfig) -> ::groups::Config {
+    let small = |ms: u64| i32::try_from(ms).unwrap_or(i32::MAX);
+    ::groups::Config {
+        initial_rebalance_delay_ms: u32::try_from(config.initial_rebalance_delay_ms).unwrap_or(u32::MAX),
+        session_timeout_ms_min: small(config.session_ms.0),
+        session_timeout_ms_max: small(config.session_ms.1),
+        members_max: config.group_members_max as usize,
+        offsets_retention_ms: config.offsets_retention_minutes.saturating_mul(60_000),
+        ..::groups::Config::default()
+    }
+}

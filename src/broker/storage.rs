@@ -1,0 +1,259 @@
+//! Devices and journals at the start of a process: lock, create or open, scan, recover. All of it blocks, before anything
+//! serves.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use base::image::{Image, JournalEntry};
+use base::{ClusterId, DeviceIndex, Epoch, ShardId};
+use cluster::command::DeviceUuid;
+use controlplane::metadata::Identity;
+use dataplane::arena::Arena;
+use dataplane::device::{BlockingStorage, DeviceFile, DeviceKind as FileKind};
+use dataplane::keeper::{Checkpoints, KeptDevice, SpaceStats};
+use journal::Store;
+use journal::device::{Device, Found};
+use journal::pool::{Pool, PoolConfig};
+use journal::recovery::{JournalReport, OpenDevice, RecoveryError, RecoveryReport, highest_epoch, pool_start, share_pairs};
+use journal::storage::Storage as _;
+use journal::store::{Durability, StoreConfig};
+
+use crate::config::{BrokerConfig, DeviceConfig, DeviceKind};
+
+/// Pairs of local-state slots on a new device: as many journals as it can ever hold. 256: four classes on 64 shards.
+const STATE_PAIRS: u32 = 256;
+
+/// Extents of each device that only cleaning gets.
+const RESERVE: usize = 2;
+
+/// Extents written ahead of need.
+const AHEAD: usize = 2;
+
+/// A device, opened and scanned.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) file: DeviceFile,
+    pub(super) device: Device,
+    pub(super) found: Vec<Found>,
+    pub(super) extents_max: u64,
+    pub(super) created: bool,
+}
+
+impl Opened {
+    /// How writes to it become durable.
+    pub(super) fn durability(&self, extra_flushes: bool) -> Durability {
+        if extra_flushes { Durability::Flush } else { self.file.policy().durability }
+    }
+
+    pub(super) fn uuid(&self) -> DeviceUuid {
+        DeviceUuid(self.device.label.device)
+    }
+}
+
+/// Opens every configured device, creating what is new.
+pub(super) fn open_devices(config: &BrokerConfig, identity: Identity) -> Result<Vec<Opened>> {
+    config.devices.iter().map(|device| open_device(device, config.profile.extent_bytes, identity)).collect()
+}
+
+fn open_device(config: &DeviceConfig, extent_len: u64, identity: Identity) -> Result<Opened> {
+    let kind = match config.kind {
+        DeviceKind::File => FileKind::File,
+        DeviceKind::Block => FileKind::Block,
+    };
+    let sums = dataplane::checksums::fast();
+    let file = DeviceFile::open(&config.path, kind)?;
+    let mut storage = BlockingStorage::new(file.clone());
+    let created = is_blank(&mut storage, kind)?;
+    let named = || format!("device {}", config.path.display());
+    let mut device = if created {
+        let id = controlplane::random::bits()?;
+        let label = Device::layout(identity.cluster, identity.broker, id, extent_len, STATE_PAIRS);
+        let device = Device::create(&mut storage, label, &sums).with_context(named)?;
+        // A directory that cannot hold a single extent would refuse its first record: say so now.
+        if kind == FileKind::File {
+            let least = label.extents_offset + (AHEAD + RESERVE) as u64 * label.extent_len;
+            ensure_room(&config.path, least)?;
+        }
+        device
+    } else {
+        Device::open(&mut storage, identity.cluster, identity.broker, &sums).with_context(named)?
+    };
+    device.heal_states(&mut storage).with_context(named)?;
+    let found = device.scan(&mut storage).with_context(named)?;
+    let label = device.label;
+    let room = match (config.size, kind) {
+        (Some(size), FileKind::File) => size,
+        (Some(size), FileKind::Block) => size.min(file.len()),
+        (None, _) => file.len(),
+    };
+    let extents_max = room.saturating_sub(label.extents_offset) / label.extent_len;
+    if extents_max <= (AHEAD + RESERVE) as u64 {
+        bail!(
+            "device {}: {room} bytes hold {extents_max} extents of {} bytes; at least {} are needed: give it more room",
+            config.path.display(),
+            label.extent_len,
+            AHEAD + RESERVE + 1
+        );
+    }
+    Ok(Opened { path: config.path.clone(), file, device, found, extents_max, created })
+}
+
+fn is_blank(storage: &mut BlockingStorage, kind: FileKind) -> Result<bool> {
+    if storage.is_empty() {
+        return Ok(true);
+    }
+    // A raw device is blank when the places of both labels are: what else lies there is somebody's.
+    let mut head = vec![0u8; 8192];
+    storage.read(0, &mut head).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    Ok(kind == FileKind::Block && head.iter().all(|byte| *byte == 0) || head.iter().all(|byte| *byte == 0))
+}
+
+fn ensure_room(path: &Path, bytes: u64) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let free = super::space::free_bytes(folder)?;
+    if free < bytes {
+        // Nothing of ours is worth keeping there: the next try begins anew.
+        let _ = std::fs::remove_file(path);
+        bail!(
+            "{} has {} MiB of free space, a new data file needs {} MiB: free some, or choose another data directory",
+            folder.display(),
+            free >> 20,
+            bytes >> 20
+        );
+    }
+    Ok(())
+}
+
+/// The highest epoch that any device has seen.
+pub(super) fn epoch_seen(devices: &[Opened]) -> Epoch {
+    devices.iter().map(|opened| highest_epoch(&opened.device, &opened.found)).max().unwrap_or(Epoch(0))
+}
+
+/// What recovery needs beside the devices.
+pub(super) struct Recovering<'a> {
+    pub(super) config: &'a BrokerConfig,
+    pub(super) cluster: ClusterId,
+    pub(super) broker: base::BrokerId,
+    pub(super) hash_seed: u64,
+    pub(super) incarnation: u128,
+    pub(super) checkpoints: &'a Checkpoints,
+}
+
+impl Recovering<'_> {
+    pub(super) fn store_config(&self, devices: &[Opened]) -> StoreConfig {
+        let profile = &self.config.profile;
+        StoreConfig {
+            cluster: self.cluster,
+            broker: self.broker,
+            incarnation: self.incarnation,
+            sums: dataplane::checksums::fast(),
+            hash_seed: self.hash_seed,
+            unit_bytes: profile.unit_bytes,
+            writes_in_flight: profile.writes_in_flight,
+            bytes_in_flight: profile.bytes_in_flight,
+            checkpoint_bytes: profile.checkpoint_bytes,
+            footer_cache_bytes: profile.footer_bytes,
+            producers_per_partition_max: self.config.producers_per_partition_max,
+            producer_expiry_ms: self.config.producer_expiry_ms,
+            durability: devices.iter().map(|opened| opened.durability(profile.extra_flushes)).collect(),
+        }
+    }
+
+    /// Opens the journals of every shard in turn: one device is read at its own speed, whoever asks.
+    pub(super) fn stores(
+        &self,
+        devices: &mut [Opened],
+        image: &Image,
+    ) -> Result<(Vec<Store<Arena>>, Vec<RecoveryReport>), RecoveryError> {
+        let store_config = self.store_config(devices);
+        let (mut stores, mut reports) = (Vec::new(), Vec::new());
+        for shard in 0..self.config.profile.shards {
+            let entries = journals_of(image, ShardId(shard));
+            let mut storages: Vec<BlockingStorage> =
+                devices.iter().map(|opened| BlockingStorage::new(opened.file.clone())).collect();
+            let mut open: Vec<OpenDevice<'_, BlockingStorage>> = devices
+                .iter_mut()
+                .zip(&mut storages)
+                .map(|(opened, storage)| OpenDevice { storage, device: &mut opened.device, found: &opened.found })
+                .collect();
+            let checkpoint = |journal| self.checkpoints.read(journal).ok().flatten();
+            let (store, report) = Store::open(store_config.clone(), &entries, &mut open, checkpoint)?;
+            stores.push(store);
+            reports.push(report);
+        }
+        for (index, opened) in (0u16..).zip(devices.iter()) {
+            let shares = share_pairs(&opened.device, stores.len());
+            for (store, share) in stores.iter_mut().zip(shares) {
+                store.set_free_pairs(DeviceIndex(index), share);
+            }
+        }
+        Ok((stores, reports))
+    }
+}
+
+fn journals_of(image: &Image, shard: ShardId) -> Vec<JournalEntry> {
+    let mut entries: Vec<JournalEntry> =
+        image.journals.values().filter(|entry| entry.shard == shard).map(|entry| JournalEntry::clone(entry)).collect();
+    entries.sort_by_key(|entry| entry.id);
+    entries
+}
+
+/// The devices as the keeper takes them over.
+pub(super) fn kept(devices: &[Opened], reports: &[RecoveryReport]) -> Vec<KeptDevice> {
+    let reports: Vec<&RecoveryReport> = reports.iter().collect();
+    let keep = |(index, opened): (u16, &Opened)| {
+        let index = DeviceIndex(index);
+        let (initial, generation) = pool_start(&opened.found, index, &reports);
+        let label = opened.device.label;
+        let config = PoolConfig {
+            device: index,
+            extents_offset: label.extents_offset,
+            extent_len: label.extent_len,
+            extents_max: opened.extents_max,
+            ahead: AHEAD,
+            reserve: RESERVE,
+        };
+        KeptDevice {
+            pool: Pool::new(config, initial, generation),
+            storage: BlockingStorage::new(opened.file.clone()),
+            stats: Arc::new(SpaceStats::default()),
+            extent_len: label.extent_len,
+        }
+    };
+    (0u16..).zip(devices).map(keep).collect()
+}
+
+/// What an operator should know of a recovered journal; what is as usual is only for `debug`.
+pub(super) fn log_report(report: &JournalReport) {
+    let journal = report.journal.0;
+    if let Some(reason) = &report.closed {
+        tracing::error!(journal, reason, "the journal stays closed; its partitions cannot be used");
+        return;
+    }
+    for damage in &report.damage {
+        tracing::error!(journal, start = damage.start.0, end = damage.end.0, "damaged; what can be read of it is served");
+    }
+    for (partition, offset) in &report.damaged_batches {
+        tracing::error!(journal, partition = partition.0, offset = offset.0, "this batch is damaged");
+    }
+    for lost in &report.lost {
+        tracing::error!(
+            journal,
+            partition = lost.partition.0,
+            from = lost.from.0,
+            to = lost.to.0,
+            "the partition resumes after a gap"
+        );
+    }
+    tracing::info!(
+        journal,
+        checkpoint = report.checkpoint,
+        scanned_bytes = report.bytes_read,
+        units = report.units,
+        rewritten_bytes = report.rewritten,
+        end = report.end.0,
+        "journal recovered"
+    );
+}
+
