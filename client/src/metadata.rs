@@ -124,9 +124,8 @@ impl Metadata {
         self.controller = snapshot.controller;
         self.brokers = snapshot.brokers.into_iter().map(|broker| (broker.id, broker)).collect();
         let mut unsettled = false;
-        for mut topic in snapshot.topics {
+        for topic in snapshot.topics {
             unsettled |= !topic.code.is_ok() || topic.partitions.iter().any(|partition| partition.leader.is_none());
-            topic.partitions.sort_by_key(|partition| partition.index);
             if topic.code.is_ok() || topic.code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
                 self.topics.insert(topic.name.clone(), topic);
             } else if let Some(known) = self.topics.get_mut(&topic.name) {
@@ -197,7 +196,7 @@ mod tests {
                 id: 0,
                 code: ErrorCode::NONE,
                 internal: false,
-                partitions: vec![partition(1), partition(0)],
+                partitions: vec![partition(0), partition(1)],
             }],
         }
     }

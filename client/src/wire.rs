@@ -93,23 +93,24 @@ pub fn snapshot(response: &MetadataResponse<'_>) -> Snapshot {
         let port = u16::try_from(broker.port).ok()?;
         Some(Broker { id: broker.node_id, host: broker.host.to_owned(), port })
     });
-    let topics = response.topics.iter().map(|topic| Topic {
-        name: topic.name.unwrap_or_default().to_owned(),
-        id: topic.topic_id.0,
-        code: topic.error_code,
-        internal: topic.is_internal,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|partition| Partition {
-                index: partition.partition_index,
-                code: partition.error_code,
-                leader: (partition.leader_id >= 0).then_some(partition.leader_id),
-                leader_epoch: partition.leader_epoch,
-                replicas: partition.replica_nodes.clone(),
-                in_sync: partition.isr_nodes.clone(),
-            })
-            .collect(),
+    let topics = response.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| Partition {
+            index: partition.partition_index,
+            code: partition.error_code,
+            leader: (partition.leader_id >= 0).then_some(partition.leader_id),
+            leader_epoch: partition.leader_epoch,
+            replicas: partition.replica_nodes.clone(),
+            in_sync: partition.isr_nodes.clone(),
+        });
+        let mut partitions: Vec<Partition> = partitions.collect();
+        partitions.sort_by_key(|partition| partition.index);
+        Topic {
+            name: topic.name.unwrap_or_default().to_owned(),
+            id: topic.topic_id.0,
+            code: topic.error_code,
+            internal: topic.is_internal,
+            partitions,
+        }
     });
     Snapshot {
         cluster_id: response.cluster_id.map(str::to_owned),

@@ -4,7 +4,13 @@
 //! live here; commands that are or examine a broker (`dev`, `serve`, `check`, `topology`) live in [`crate::broker`].
 
 mod args;
+mod common;
+mod consume;
+mod group;
 mod interrupt;
+mod produce;
+mod text;
+mod topic;
 
 pub(crate) use args::*;
 
@@ -100,10 +106,11 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Check(args) => crate::broker::check(&args),
         Command::Topology(args) => crate::topology::topology(&args),
         Command::Inspect(args) => crate::broker::inspect(&args),
-        Command::Demo(_) | Command::Topic(_) | Command::Group(_) | Command::Produce(_) | Command::Consume(_) => {
-            let _ = interrupt::requested();
-            anyhow::bail!("the client commands land with the client crate")
-        }
+        Command::Demo(_) => anyhow::bail!("not yet"),
+        Command::Topic(args) => topic::run(args),
+        Command::Group(args) => group::run(args),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "barelog", &mut script);

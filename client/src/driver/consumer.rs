@@ -205,6 +205,12 @@ impl Consumer {
         self.generation
     }
 
+    /// Whether it is in its group and knows where to begin in what it was given.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.resume.is_none() && self.group.as_ref().is_some_and(|group| group.identity().is_some())
+    }
+
     /// What is read: (topic, partition) each.
     pub fn assignment(&self) -> impl Iterator<Item = (&Arc<str>, i32)> {
         self.machine.slots().map(|slot| self.machine.name(slot))

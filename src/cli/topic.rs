@@ -1,0 +1,214 @@
+//! `barelog topic`.
+
+use anyhow::Context as _;
+use client::driver::{NewTopic, OffsetSpec};
+use client::metadata::{Partition, Topic};
+use client::{Client, Error};
+use protocol::error::ErrorCode;
+use serde_json::{Value, json};
+
+use super::common::{admin, all_done, explain, join, say, say_json, say_table};
+use super::{TopicArgs, TopicCommand, UsageError};
+
+pub(crate) fn run(args: TopicArgs) -> anyhow::Result<()> {
+    match args.command {
+        TopicCommand::Create { topics, partitions, replication_factor, config, if_not_exists, connect } => {
+            if partitions == Some(0) {
+                return Err(UsageError("--partitions must be at least 1".into()).into());
+            }
+            let new: Vec<NewTopic> = topics
+                .into_iter()
+                .map(|name| NewTopic { name, partitions, replicas: replication_factor, configs: config.clone() })
+                .collect();
+            create(&mut admin(&connect)?, &new, if_not_exists)
+        }
+        TopicCommand::List { internal, json, connect } => list(&mut admin(&connect)?, internal, json),
+        TopicCommand::Describe { topics, all_configs, json, connect } => {
+            describe(&mut admin(&connect)?, &topics, all_configs, json)
+        }
+        TopicCommand::Alter { topic, config, unset, partitions, delete_before, connect } => {
+            if config.is_empty() && unset.is_empty() && partitions.is_none() && delete_before.is_empty() {
+                let text = "nothing to alter: give --config, --unset, --partitions or --delete-before";
+                return Err(UsageError(text.into()).into());
+            }
+            let mut admin = admin(&connect)?;
+            alter_configs(&mut admin, &topic, &config, &unset)?;
+            if let Some(count) = partitions {
+                admin.create_partitions(&topic, count).map_err(explain)?;
+                say(&format!("topic {topic} has {count} partitions"))?;
+            }
+            if !delete_before.is_empty() {
+                for (partition, start) in admin.delete_records(&topic, &delete_before).map_err(explain)? {
+                    say(&format!("{topic}-{partition} begins at offset {start}"))?;
+                }
+            }
+            Ok(())
+        }
+        TopicCommand::Delete { topics, if_exists, connect } => delete(&mut admin(&connect)?, &topics, if_exists),
+    }
+}
+
+fn create(admin: &mut Client, new: &[NewTopic], if_not_exists: bool) -> anyhow::Result<()> {
+    let mut failures = Vec::new();
+    for (topic, result) in new.iter().zip(admin.create_topics(new).map_err(explain)?) {
+        match result {
+            Ok(()) => say(&format!("created topic {}", topic.name))?,
+            Err(error) if if_not_exists && error.code() == Some(ErrorCode::TOPIC_ALREADY_EXISTS) => {
+                say(&format!("topic {} exists", topic.name))?;
+            }
+            Err(error) => failures.push(error),
+        }
+    }
+    all_done(failures)
+}
+
+fn delete(admin: &mut Client, topics: &[String], if_exists: bool) -> anyhow::Result<()> {
+    let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let mut failures = Vec::new();
+    for (topic, result) in topics.iter().zip(admin.delete_topics(&names).map_err(explain)?) {
+        match result {
+            Ok(()) => say(&format!("deleted topic {topic}"))?,
+            Err(error) if if_exists && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => {
+                say(&format!("topic {topic} does not exist"))?;
+            }
+            Err(error) => failures.push(error),
+        }
+    }
+    all_done(failures)
+}
+
+fn alter_configs(admin: &mut Client, topic: &str, config: &[(String, String)], unset: &[String]) -> anyhow::Result<()> {
+    let set = config.iter().map(|(key, value)| (key.as_str(), Some(value.as_str())));
+    let changes: Vec<(&str, Option<&str>)> = set.chain(unset.iter().map(|key| (key.as_str(), None))).collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    admin.alter_topic_configs(topic, &changes).map_err(explain)?;
+    for (key, value) in changes {
+        match value {
+            Some(value) => say(&format!("set {key}={value} on topic {topic}"))?,
+            None => say(&format!("returned {key} to its default on topic {topic}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn list(admin: &mut Client, internal: bool, json: bool) -> anyhow::Result<()> {
+    let mut topics = admin.metadata(None).map_err(explain)?.topics;
+    topics.retain(|topic| internal || !topic.internal);
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    let replicas = |topic: &Topic| topic.partitions.iter().map(|partition| partition.replicas.len()).max().unwrap_or(0);
+    if json {
+        let rows = topics.iter().map(|topic| {
+            json!({
+                "name": topic.name,
+                "partitions": topic.partitions.len(),
+                "replication_factor": replicas(topic),
+                "internal": topic.internal,
+            })
+        });
+        return say_json(&rows.collect());
+    }
+    let rows = topics
+        .iter()
+        .map(|topic| vec![topic.name.clone(), topic.partitions.len().to_string(), replicas(topic).to_string()]);
+    say_table(&["TOPIC", "PARTITIONS", "REPLICAS"], rows)
+}
+
+fn describe(admin: &mut Client, names: &[String], all_configs: bool, json: bool) -> anyhow::Result<()> {
+    let mut described = Vec::new();
+    for name in names {
+        let known = known_topic(admin, name)?;
+        described.push(describe_one(admin, &known, all_configs)?);
+    }
+    if json {
+        return say_json(&Value::Array(described));
+    }
+    for (index, topic) in described.iter().enumerate() {
+        if index > 0 {
+            say("")?;
+        }
+        print_topic(topic)?;
+    }
+    Ok(())
+}
+
+/// A topic that is there.
+pub(crate) fn known_topic(admin: &mut Client, name: &str) -> anyhow::Result<Topic> {
+    let snapshot = admin.metadata(Some(&[name])).map_err(explain)?;
+    let topic = snapshot.topics.into_iter().find(|topic| topic.name == name);
+    let topic = topic.with_context(|| format!("the broker says nothing of topic {name}"))?;
+    match topic.code {
+        ErrorCode::NONE => Ok(topic),
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
+            anyhow::bail!("topic {name} does not exist; `barelog topic create {name}` creates it")
+        }
+        code => Err(explain(Error::kafka(format!("topic {name}"), code))),
+    }
+}
+
+fn describe_one(admin: &mut Client, topic: &Topic, all_configs: bool) -> anyhow::Result<Value> {
+    // A partition without a leader has no offsets to tell.
+    let led: Vec<i32> = topic.partitions.iter().filter(|p| p.leader.is_some()).map(|p| p.index).collect();
+    let mut offsets = |spec| {
+        let wanted: Vec<(&str, i32, OffsetSpec)> = led.iter().map(|p| (topic.name.as_str(), *p, spec)).collect();
+        admin.list_offsets(&wanted).map_err(explain)
+    };
+    let (starts, ends) = (offsets(OffsetSpec::Earliest)?, offsets(OffsetSpec::Latest)?);
+    let of = |offsets: &client::driver::TopicOffsets, partition: &Partition| {
+        offsets.get(&(topic.name.clone(), partition.index)).copied()
+    };
+    let partitions: Vec<Value> = topic
+        .partitions
+        .iter()
+        .map(|partition| {
+            json!({
+                "partition": partition.index,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": partition.replicas,
+                "in_sync": partition.in_sync,
+                "start_offset": of(&starts, partition),
+                "end_offset": of(&ends, partition),
+            })
+        })
+        .collect();
+    let configs = admin.topic_configs(&topic.name).map_err(explain)?;
+    let configs: Vec<Value> = configs
+        .iter()
+        .filter(|config| all_configs || config.is_set)
+        .map(|config| json!({ "name": config.name, "value": config.value, "set": config.is_set }))
+        .collect();
+    Ok(json!({
+        "name": topic.name,
+        "id": format!("{:032x}", topic.id),
+        "internal": topic.internal,
+        "partitions": partitions,
+        "configs": configs,
+    }))
+}
+
+fn print_topic(topic: &Value) -> anyhow::Result<()> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let numbers = |value: &Value| {
+        let numbers: Vec<i32> = serde_json::from_value(value.clone()).unwrap_or_default();
+        join(&numbers)
+    };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    say(&format!("topic {}, id {}", text(&topic["name"]), text(&topic["id"])))?;
+    for config in list(&topic["configs"]) {
+        let how = if config["set"] == true { "" } else { " (default)" };
+        say(&format!("  {}={}{how}", text(&config["name"]), text(&config["value"])))?;
+    }
+    let rows = list(&topic["partitions"]).into_iter().map(|partition| {
+        let columns = ["partition", "leader", "leader_epoch"].map(|name| text(&partition[name]));
+        let offsets = ["start_offset", "end_offset"].map(|name| text(&partition[name]));
+        let replicas = ["replicas", "in_sync"].map(|name| numbers(&partition[name]));
+        [&columns[..], &replicas[..], &offsets[..]].concat()
+    });
+    say_table(&["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN-SYNC", "START", "END"], rows)
+}
