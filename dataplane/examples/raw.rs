@@ -287,10 +287,12 @@ fn durable_write(dir: &Path, spin: Duration) {
     let flushes = Flushes::new(1, &[waker]);
     let (mut devices, warning) =
         RingDevices::new(ring.clone(), 0, vec![device], arena.memory(), flushes, links.pop().unwrap());
-    assert!(warning.is_none(), "{warning:?}");
+    if let Some(warning) = warning {
+        println!("{warning}");
+    }
     let block = arena.alloc(1 << 20, Purpose::Tail).unwrap();
     arena.freeze(&block, 1 << 20);
-    let mut wait = |devices: &mut RingDevices, effect: Effect| {
+    let wait = |devices: &mut RingDevices, effect: Effect| {
         devices.submit(effect);
         let mut events = Vec::new();
         ring.enter();
