@@ -334,9 +334,51 @@ fn durable_plain(dir: &Path) {
     percentiles("durable 4 KiB, blocking", times, cpu() - used);
 }
 
+/// The copy pass of an append, from one cold megabyte to another, and its parts.
+fn sums() {
+    const PASSES: usize = 2000;
+    let mut arena = big_arena();
+    let slices = slices(&mut arena, FRAME);
+    let block = arena.alloc(16 << 20, Purpose::Tail).unwrap();
+    let sums = dataplane::checksums::fast();
+    for (what, block_len) in [("16 KiB", 16 << 10), ("1 KiB", 1 << 10), ("100 bytes", 100)] {
+        for (name, run) in [
+            ("CRC-32C", (|sums, bytes| u64::from((sums.crc32c)(0, bytes))) as fn(&base::Checksums, &[u8]) -> u64),
+            ("CRC-64", |sums, bytes| (sums.crc64)(0, bytes)),
+        ] {
+            let (wall, used) = (Instant::now(), cpu());
+            let bytes = slices[0].as_ref();
+            for _ in 0..PASSES {
+                for part in bytes.chunks(block_len) {
+                    std::hint::black_box(run(&sums, part));
+                }
+            }
+            report(&format!("{name} in blocks of {what}"), FRAME * PASSES, wall.elapsed(), cpu() - used);
+        }
+    }
+    for copy_only in [true, false] {
+        let (wall, used) = (Instant::now(), cpu());
+        for i in 0..PASSES {
+            let at = i % 16 * FRAME;
+            let to = arena.bytes_mut(&block, at..at + FRAME);
+            let from = slices[i % slices.len()].as_ref();
+            if copy_only {
+                to.copy_from_slice(from);
+            } else {
+                std::hint::black_box(sums.copy(from, to, 0, 0));
+            }
+        }
+        let what = if copy_only { "copy 1 MiB" } else { "copy 1 MiB with both CRCs" };
+        report(what, FRAME * PASSES, wall.elapsed(), cpu() - used);
+    }
+}
+
 fn main() {
     let only = std::env::args().nth(1);
     let run = |name: &str| only.as_deref().is_none_or(|only| name.contains(only));
+    if run("sums") {
+        sums();
+    }
     if run("receive") {
         for frame in [FRAME, 100_000, 16_384, 1024] {
             receive_plain(frame);
