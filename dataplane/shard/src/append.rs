@@ -160,7 +160,7 @@ impl<H: AsRef<[u8]>> Appends<H> {
         let part = self.open(asker, hasty);
         for item in items {
             // While anybody waits for room everybody joins the queue: else who comes late would take what they wait for.
-            if self.is_queueing() || self.try_append(now, part, item, bytes, store, arena, stats) == Served::Busy {
+            if self.is_queueing() || self.try_append(now, part, item, bytes, store, arena, stats) != Served::Taken {
                 self.parts[part].queued += 1;
                 self.queue.push(item.partition, item.len, Queued { part, item: *item });
             }
@@ -213,6 +213,8 @@ impl<H: AsRef<[u8]>> Appends<H> {
         };
         let slot = item.slot;
         match outcome {
+            // Memory for none, or no extent yet for this journal alone.
+            Err(AppendError::Busy) if store.has_room(arena, item.len as usize) => return Served::Blocked,
             Err(AppendError::Busy) => return Served::Busy,
             Err(error) => {
                 stats.batches_refused.add(1);

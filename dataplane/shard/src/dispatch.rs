@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use base::message::{ControlRequest, ToControl};
+use base::stats::{ApiStats, ShardStats};
 use base::{ConnId, Now};
 use protocol::api::ApiKey;
 use protocol::frame;
@@ -248,7 +249,7 @@ impl<P: Ports> Shard<P> {
         cost: usize,
         state: State<crate::ports::SliceOf<P>>,
     ) -> RequestKey {
-        if let Some(stats) = usize::try_from(api).ok().and_then(|api| self.stats.apis.get(api)) {
+        if let Some(stats) = api_stats(&self.stats, api) {
             stats.requests.add(1);
         }
         let conn = self.conns.get_mut(id).expect("a request is taken in from a connection that is there");
@@ -271,11 +272,10 @@ impl<P: Ports> Shard<P> {
     ) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         let Some(request) = conn.request_mut(sequence) else { return };
-        if let Some(stats) = usize::try_from(request.api).ok().and_then(|api| self.stats.apis.get(api)) {
-            stats.latency.record_ns(now.mono.since(request.since));
-            stats.errors.add(u64::from(failed));
-        }
         request.state = State::Done(answer);
+        if failed && let Some(stats) = api_stats(&self.stats, request.api) {
+            stats.errors.add(1);
+        }
         self.leave(now, id);
     }
 
@@ -290,6 +290,9 @@ impl<P: Ports> Shard<P> {
             self.totals.requests -= 1;
             self.totals.request_bytes -= request.cost;
             left = true;
+            if let Some(stats) = api_stats(&self.stats, request.api) {
+                stats.latency.record_ns(now.mono.since(request.since));
+            }
             match request.state {
                 State::Done(Answer::Whole(bytes)) => self.pieces.push(Piece::Owned(bytes)),
                 State::Done(Answer::Bare(bytes)) => {
@@ -413,6 +416,10 @@ impl<P: Ports> Shard<P> {
         stats.fetch_session_partitions.set(self.sessions.partitions() as u64);
         stats.fetch_sessions_evicted.set(self.sessions.evicted());
     }
+}
+
+fn api_stats(stats: &ShardStats, api: i16) -> Option<&ApiStats> {
+    stats.apis.get(usize::try_from(api).ok()?)
 }
 
 /// The length of the request at the front, without its length bytes; `None` if even that is not there.

@@ -11,7 +11,9 @@ use base::image::{SeededHash, SeededMap};
 pub(crate) enum Served {
     /// It is done with.
     Taken,
-    /// There is no room for it now; nothing else is offered.
+    /// There is no room for it now, though there may be for those of other partitions.
+    Blocked,
+    /// There is no room now; nothing else is offered.
     Busy,
 }
 
@@ -63,9 +65,14 @@ impl<T> FairQueue<T> {
         self.bytes += cost as usize;
     }
 
-    /// Offers items in fair order until one finds no room or none is left.
+    /// Offers items in fair order until there is no room or none is left.
     pub(crate) fn serve(&mut self, mut offer: impl FnMut(PartitionId, &T) -> Served) {
-        while let Some(&partition) = self.turns.front() {
+        // Partitions in a row that were blocked: when all are, nothing more can come of it.
+        let mut blocked = 0;
+        'lanes: while let Some(&partition) = self.turns.front() {
+            if blocked == self.turns.len() {
+                return;
+            }
             let lane = self.lanes.get_mut(&partition).expect("a partition with a turn has a lane");
             if !lane.granted {
                 lane.granted = true;
@@ -75,8 +82,14 @@ impl<T> FairQueue<T> {
                 if u64::from(*cost) > lane.deficit {
                     break;
                 }
-                if offer(partition, item) == Served::Busy {
-                    return;
+                match offer(partition, item) {
+                    Served::Taken => blocked = 0,
+                    Served::Busy => return,
+                    Served::Blocked => {
+                        blocked += 1;
+                        self.turns.rotate_left(1);
+                        continue 'lanes;
+                    }
                 }
                 lane.deficit -= u64::from(*cost);
                 self.bytes -= *cost as usize;
@@ -160,6 +173,27 @@ mod tests {
             Served::Taken
         });
         assert_eq!(&order[..4], &[1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_blocked_partition_holds_up_nobody_else() {
+        let mut queue = queue();
+        for i in 0..4 {
+            queue.push(PartitionId(1), 100, i);
+            queue.push(PartitionId(2), 100, i);
+        }
+        let mut order = Vec::new();
+        let mut offer = |partition: PartitionId, item: &u32| {
+            if partition.0 == 1 {
+                return Served::Blocked;
+            }
+            order.push(*item);
+            Served::Taken
+        };
+        queue.serve(&mut offer);
+        queue.serve(&mut offer);
+        assert_eq!(order, [0, 1, 2, 3]);
+        assert_eq!(queue.bytes(), 400);
     }
 
     #[test]

@@ -147,7 +147,9 @@ impl<P: Ports> Shard<P> {
             return Some(found);
         }
         let limits = &self.config.limits;
-        if self.waiting.len() >= limits.waiting_reads_max
+        // A shard that shuts down lets nobody wait: the one that asks will shut down too.
+        if self.stopping.is_some()
+            || self.waiting.len() >= limits.waiting_reads_max
             || self.waiting.partitions() + found.items.len() > limits.waiting_partitions_max
         {
             found.last = true;

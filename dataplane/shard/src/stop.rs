@@ -19,6 +19,8 @@ pub(crate) enum Stopping {
     Helping(Mono),
     /// The store writes its closing units and checkpoints.
     Closing,
+    /// The last word waits for room in the ring to the control plane.
+    Leaving,
     /// The end.
     Stopped,
 }
@@ -26,7 +28,7 @@ pub(crate) enum Stopping {
 impl Stopping {
     /// Whether commands of the control plane are refused.
     pub(crate) const fn refuses(&self) -> bool {
-        matches!(self, Self::Closing | Self::Stopped)
+        matches!(self, Self::Closing | Self::Leaving | Self::Stopped)
     }
 }
 
@@ -89,7 +91,13 @@ impl<P: Ports> Shard<P> {
                     return false;
                 }
                 self.send_control(ToControl::Stopped { shard: self.config.id });
-                self.outbox.flush(&mut self.backends.neighbours);
+                self.stopping = Some(Stopping::Leaving);
+                true
+            }
+            Some(Stopping::Leaving) => {
+                if !self.outbox.control_is_open() {
+                    return false;
+                }
                 self.stopping = Some(Stopping::Stopped);
                 true
             }
