@@ -164,6 +164,8 @@ impl<A: Arena> Store<A> {
         let partition = self.partitions.get_mut(id).expect("found above");
         partition.next_start = to;
         partition.newest = unit;
+        partition.moved = Some(unit);
+        self.mark(id);
         Ok((to, journal_id, position))
     }
 
@@ -213,7 +215,6 @@ impl<A: Arena> Store<A> {
                 partition,
                 base: base_offset,
                 next: NO_FRAME,
-                max_timestamp: WallMs(-1),
                 slot: self.partitions.slot(partition).unwrap_or(u32::MAX),
                 records: 0,
                 len: header.length,
@@ -240,7 +241,8 @@ impl<A: Arena> Store<A> {
         if journal.starting && !for_cleaning {
             return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
         }
-        if journal.fits(frame) {
+        let held_back = journal.extents.back().is_some_and(|extent| extent.for_cleaning) && !for_cleaning;
+        if journal.fits(frame) && !held_back {
             return Ok(());
         }
         if need > UNIT_BYTES_MAX {
@@ -258,7 +260,7 @@ impl<A: Arena> Store<A> {
         } else {
             journal.open = None;
         }
-        if journal.extents.back().is_some_and(|extent| extent.left() >= sectors(need)) {
+        if !held_back && journal.extents.back().is_some_and(|extent| extent.left() >= sectors(need)) {
             if journal.chunks.back().is_none_or(|chunk| chunk.left() < sectors(need)) {
                 if fresh_unit_of_extent {
                     // The extent's header lies in a chunk that is too small for this batch: write it with a unit of its own.
@@ -271,15 +273,17 @@ impl<A: Arena> Store<A> {
             self.journals[slot].open_unit(need, unit_bytes, fresh_unit_of_extent);
             return Ok(());
         }
-        if fresh_unit_of_extent {
+        if fresh_unit_of_extent && !held_back {
             return Err(AppendError::TooLarge);
         }
-        self.next_extent(slot, need, arena)
+        self.next_extent(slot, need, for_cleaning, arena)
     }
 
-    fn next_extent(&mut self, slot: usize, need: usize, arena: &mut A) -> Result<(), AppendError> {
-        let journal = &self.journals[slot];
-        let Some(address) = journal.spare.front().copied() else {
+    fn next_extent(&mut self, slot: usize, need: usize, cleaning: bool, arena: &mut A) -> Result<(), AppendError> {
+        let journal = &mut self.journals[slot];
+        let held_back = if cleaning { journal.cleaning_spare } else { None };
+        let Some(address) = journal.spare.front().copied().or(held_back) else {
+            journal.cleaning_due |= cleaning && journal.full_until.is_some();
             return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
         };
         if (ExtentHeader::BYTES + sectors(need) + Footer::bytes(2, 2)) as u64 > address.len {
@@ -288,8 +292,12 @@ impl<A: Arena> Store<A> {
         let block = self.take_block((SECTOR + sectors(need)).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
         self.stamp += 1;
         let journal = &mut self.journals[slot];
-        journal.spare.pop_front();
+        let for_cleaning = journal.spare.pop_front().is_none();
+        if for_cleaning {
+            journal.cleaning_spare = None;
+        }
         journal.begin_extent(address, block, self.stamp, &self.config.sums, arena);
+        journal.extents.back_mut().expect("begun").for_cleaning = for_cleaning;
         journal.open_unit(need, self.config.unit_bytes as usize, true);
         Ok(())
     }
@@ -303,6 +311,7 @@ impl<A: Arena> Store<A> {
         arena.free(old.block);
         let extent = journal.extents.pop_back().expect("the extent begun last");
         journal.begin_extent(extent.address, block, self.stamp, &self.config.sums, arena);
+        journal.extents.back_mut().expect("begun").for_cleaning = extent.for_cleaning;
         journal.open_unit(need, self.config.unit_bytes as usize, true);
         Ok(())
     }
@@ -446,7 +455,6 @@ pub(crate) fn note_records(
         partition: partition.id,
         base: header.base_offset,
         next: NO_FRAME,
-        max_timestamp: header.max_timestamp,
         slot,
         records: header.last_offset_delta + 1,
         len: header.length,
@@ -474,25 +482,30 @@ pub(crate) fn note_index(
     end: Position,
     now: WallMs,
 ) {
-    let entry = Entry {
-        partition: partition.id,
+    let entry = entry_of(header, unit, end, now);
+    let start = extent.start.position;
+    if let Index::Open(index) = &mut extent.index
+        && index.add(start, &mut partition.run, entry, now)
+    {
+        partition.fences.push(Fence { first: header.base_offset, extent: start });
+    }
+    partition.note_epoch(header.epoch, header.base_offset);
+    partition.log_end = header.last_offset().plus(1);
+    partition.bytes += u64::from(header.length);
+    partition.newest = unit;
+}
+
+/// A record frame as the index sees it.
+pub(crate) fn entry_of(header: &FrameHeader, unit: Position, end: Position, now: WallMs) -> Entry {
+    Entry {
+        partition: header.partition,
         first: header.base_offset,
         last: header.last_offset(),
         unit,
         end,
         bytes: header.length,
-        max_timestamp: header.max_timestamp,
+        // Records without a timestamp expire by the time they came.
+        max_timestamp: if header.max_timestamp.0 < 0 { now } else { header.max_timestamp },
         epoch: header.epoch,
-    };
-    let start = extent.start.position;
-    if let Index::Open(index) = &mut extent.index
-        && index.add(start, &mut partition.run, entry, now)
-    {
-        partition.fences.push(Fence { first: header.base_offset, extent: start, max_timestamp: header.max_timestamp });
     }
-    partition.fences.note_timestamp(header.max_timestamp);
-    partition.note_epoch(header.epoch, header.base_offset);
-    partition.log_end = header.last_offset().plus(1);
-    partition.bytes += u64::from(header.length);
-    partition.newest = unit;
 }

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use base::memory::{Arena, Block, Purpose};
-use base::{Offset, PartitionId, Position, WallMs};
+use base::{Offset, PartitionId, Position};
 
 use crate::format::{FooterView, FrameHeader, FrameKind, SECTOR, UnitError, UnitPlace, UnitView};
 use crate::index::SortedIndex;
@@ -25,7 +25,6 @@ pub(crate) struct ColdFrame {
     pub(crate) partition: PartitionId,
     pub(crate) base: Offset,
     pub(crate) last: Offset,
-    pub(crate) max_timestamp: WallMs,
     /// Payload bytes in the block.
     pub(crate) at: u32,
     pub(crate) len: u32,
@@ -276,7 +275,7 @@ impl<A: Arena> Store<A> {
         &mut self,
         slot: u16,
         extent: usize,
-        partition: PartitionId,
+        partition: Option<PartitionId>,
         arena: &mut A,
         out: &mut Vec<Effect>,
     ) {
@@ -284,7 +283,7 @@ impl<A: Arena> Store<A> {
         let extent = &journal.extents[extent];
         let start = extent.start.position;
         if let Some(load) = self.cold.loads.iter_mut().find(|load| (load.journal, load.start) == (slot, start)) {
-            wait(&mut load.waiters, partition);
+            partition.into_iter().for_each(|partition| wait(&mut load.waiters, partition));
             return;
         }
         let Index::Footer(len) = extent.index else { return };
@@ -294,7 +293,7 @@ impl<A: Arena> Store<A> {
                 Some(block) => break block,
                 None if self.cold.free_one(arena) => {}
                 None => {
-                    wait(&mut self.cold.starved, partition);
+                    partition.into_iter().for_each(|partition| wait(&mut self.cold.starved, partition));
                     return;
                 }
             }
@@ -308,7 +307,7 @@ impl<A: Arena> Store<A> {
             block,
             len,
         });
-        self.cold.loads.push(FooterLoad { journal: slot, start, serial, waiters: alloc::vec![partition] });
+        self.cold.loads.push(FooterLoad { journal: slot, start, serial, waiters: partition.into_iter().collect() });
     }
 
     /// A footer is there, or cannot be read: then the extent is searched without it.
@@ -429,7 +428,6 @@ fn parse(journal: &Journal, start: Position, bytes: &[u8], sums: &base::Checksum
                         partition: frame.header.partition,
                         base: frame.header.base_offset,
                         last: frame.header.last_offset(),
-                        max_timestamp: frame.header.max_timestamp,
                         at: u32::try_from(payload).expect("a window is shorter than 4 GiB"),
                         len: frame.header.length,
                         intact: frame.is_intact(sums),

@@ -51,12 +51,17 @@ impl<A: Arena> Store<A> {
     pub(crate) fn ask_for_extent(&mut self, now: Now, slot: u16, out: &mut Vec<Effect>) {
         let stopping = self.stopping;
         let journal = &mut self.journals[usize::from(slot)];
-        if stopping && !journal.starting || !journal.wants_extent(now.mono) {
+        if journal.asked || stopping && !journal.starting {
             return;
         }
+        let for_cleaning = journal.cleaning_due && journal.cleaning_spare.is_none() && journal.spare.is_empty();
+        if !for_cleaning && !journal.wants_extent(now.mono) {
+            return;
+        }
+        journal.cleaning_due = false;
         journal.asked = true;
-        self.asking[usize::from(journal.device.0)].push_back(slot);
-        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning: false });
+        self.asking[usize::from(journal.device.0)].push_back((slot, for_cleaning));
+        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning });
     }
 
     /// An extent that was asked for, or word that there is no space. Answers come in the order of the questions.
@@ -67,7 +72,7 @@ impl<A: Arena> Store<A> {
         extent: Option<ExtentAddress>,
         out: &mut Vec<Effect>,
     ) {
-        let Some(slot) = self.asking[usize::from(device.0)].pop_front() else {
+        let Some((slot, for_cleaning)) = self.asking[usize::from(device.0)].pop_front() else {
             out.extend(extent.map(|extent| Effect::FreeExtent { extent }));
             return;
         };
@@ -75,6 +80,8 @@ impl<A: Arena> Store<A> {
         journal.asked = false;
         match extent {
             Some(extent) if journal.fenced.is_some() => out.push(Effect::FreeExtent { extent }),
+            Some(extent) if for_cleaning => journal.cleaning_spare = Some(extent),
+            None if for_cleaning => {}
             Some(extent) => {
                 journal.full_until = None;
                 journal.spare.push_back(extent);
@@ -93,6 +100,11 @@ impl<A: Arena> Store<A> {
             self.record_gaps(now, slot, arena);
             self.submit_units(now, slot, arena, out);
             self.ask_for_extent(now, slot, out);
+            if self.stopping {
+                self.idle(now, slot, arena);
+                self.submit_units(now, slot, arena, out);
+                self.checkpoint(slot, true, out);
+            }
         }
         self.submit_flushes(out);
     }
@@ -100,7 +112,7 @@ impl<A: Arena> Store<A> {
     /// The first unit of this process in a journal: an epoch start, alone.
     fn start_epoch(&mut self, now: Now, slot: u16, arena: &mut A) {
         let journal = &self.journals[usize::from(slot)];
-        if !journal.starting || journal.spare.is_empty() && journal.extents.is_empty() {
+        if !journal.starting {
             return;
         }
         let start = EpochStart {
@@ -162,11 +174,13 @@ impl<A: Arena> Store<A> {
         state.encode(&self.config.sums, page);
         arena.freeze(&block, SECTOR);
         journal.slots_due = None;
-        journal.slots = Some(SlotWrite { block, pair, second: false, stage: Stage::Writing });
+        journal.local = Some((pair, state));
+        journal.slots = Some(SlotWrite { block, pair, left: 2, second: false, stage: Stage::Writing });
         self.submit_slot(slot, out);
     }
 
-    fn submit_slot(&mut self, slot: u16, out: &mut Vec<Effect>) {
+    /// Submits the slot that is to be written now.
+    pub(crate) fn submit_slot(&mut self, slot: u16, out: &mut Vec<Effect>) {
         let journal = &self.journals[usize::from(slot)];
         let write = journal.slots.as_ref().expect("a slot write is under way");
         let device = usize::from(journal.device.0);
@@ -201,13 +215,17 @@ impl<A: Arena> Store<A> {
     fn slot_durable(&mut self, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
         let journal = &mut self.journals[usize::from(slot)];
         let mut write = journal.slots.take().expect("it was written");
-        if write.second {
-            arena.free(write.block);
-        } else {
+        write.left -= 1;
+        if write.left > 0 {
             write.second = true;
             write.stage = Stage::Writing;
             journal.slots = Some(write);
             self.submit_slot(slot, out);
+        } else {
+            arena.free(write.block);
+            // Both hold that the journal begins behind them.
+            let gone = journal.leaving.prefix.drain(..);
+            out.extend(gone.map(|extent| Effect::FreeExtent { extent }));
         }
     }
 
@@ -215,7 +233,8 @@ impl<A: Arena> Store<A> {
     fn submit_units(&mut self, now: Now, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
         let (most, bytes_max) = (self.config.writes_in_flight as usize, self.config.bytes_in_flight as usize);
         let journal = &mut self.journals[usize::from(slot)];
-        if journal.slots.is_some() || journal.slots_due.is_some() {
+        // A new journal's state must be durable first; one that merely begins later now may go on.
+        if journal.slots_due.is_some() || journal.slots.is_some() && journal.leaving.prefix.is_empty() {
             return;
         }
         let fua = self.lanes[usize::from(journal.device.0)].durability == Durability::Fua;
@@ -383,7 +402,11 @@ impl<A: Arena> Store<A> {
                         out.push(Effect::Advanced { partition: partition.id });
                     }
                 }
-                TailKind::Start => partition.log_start = partition.log_start.max(frame.base),
+                TailKind::Start => {
+                    partition.log_start = partition.log_start.max(frame.base);
+                    partition.trim_epochs();
+                    partition.fences.trim(partition.log_start);
+                }
                 TailKind::Control => {}
             }
         }

@@ -268,15 +268,9 @@ impl SortedIndex {
             Err(_) => &[],
         }
     }
-
-    /// The first run of the partition that ends at or after `offset`.
-    pub(crate) fn find(&self, partition: PartitionId, offset: Offset) -> Option<&Run> {
-        let runs = self.of(partition);
-        runs.get(runs.partition_point(|run| run.last < offset))
-    }
 }
 
-/// Fences of one partition: 8 × 24 bytes whatever it retains.
+/// Fences of one partition: 8 × 16 bytes whatever it retains.
 pub(crate) const FENCES: usize = 8;
 
 /// From `first` on the partition's records lie in the extent that starts at `extent`, or in later ones.
@@ -284,8 +278,6 @@ pub(crate) const FENCES: usize = 8;
 pub(crate) struct Fence {
     pub(crate) first: Offset,
     pub(crate) extent: Position,
-    /// Largest timestamp of what the fence stands for, to skip it when searching by time; grows only.
-    pub(crate) max_timestamp: WallMs,
 }
 
 /// Says where to begin looking for an offset. Exact while a partition has records in at most [`FENCES`] extents; then every
@@ -294,27 +286,20 @@ pub(crate) struct Fence {
 pub(crate) struct Fences(Vec<Fence>);
 
 impl Fences {
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Fence> {
-        self.0.iter()
-    }
-
     /// Sets a fence behind all others.
     pub(crate) fn push(&mut self, fence: Fence) {
-        debug_assert!(self.0.last().is_none_or(|last| last.first <= fence.first && last.extent < fence.extent));
+        // A checkpoint's fence may stand for the open extent already.
+        if self.0.last().is_some_and(|last| last.extent >= fence.extent) {
+            return;
+        }
+        debug_assert!(self.0.last().is_none_or(|last| last.first <= fence.first));
         if self.0.len() == FENCES {
             // Every other one from the second on goes; what it stood for falls to the one before.
-            let mut kept = 0;
-            for i in 0..FENCES {
-                if i % 2 == 0 {
-                    self.0[kept] = self.0[i];
-                    kept += 1;
-                } else {
-                    let gone = self.0[i].max_timestamp;
-                    let before = &mut self.0[kept - 1];
-                    before.max_timestamp = before.max_timestamp.max(gone);
-                }
-            }
-            self.0.truncate(kept);
+            let mut number = 0;
+            self.0.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
         }
         self.0.reserve_exact(if self.0.is_empty() { 1 } else { FENCES - self.0.len() });
         self.0.push(fence);
@@ -331,28 +316,16 @@ impl Fences {
         }
     }
 
-    /// Raises the newest fence's timestamp.
-    pub(crate) fn note_timestamp(&mut self, timestamp: WallMs) {
-        if let Some(last) = self.0.last_mut() {
-            last.max_timestamp = last.max_timestamp.max(timestamp);
-        }
-    }
-
     /// Start of the extent from which on `offset` may lie.
     pub(crate) fn find(&self, offset: Offset) -> Option<Position> {
         let after = self.0.partition_point(|fence| fence.first <= offset);
         self.0.get(after.saturating_sub(1)).map(|fence| fence.extent)
     }
 
-    /// Drops fences that stand only for what lies below `start`, or for extents before `extent`.
-    pub(crate) fn trim(&mut self, start: Offset, extent: Position) {
+    /// Drops fences that stand only for what lies below `start`.
+    pub(crate) fn trim(&mut self, start: Offset) {
         let below = self.0.partition_point(|fence| fence.first <= start).saturating_sub(1);
         self.0.drain(..below);
-        if let Some(first) = self.0.first_mut()
-            && first.extent < extent
-        {
-            first.extent = extent;
-        }
     }
 }
 
@@ -397,10 +370,9 @@ mod tests {
         assert_eq!(open.find(a.slot, Offset(200)), None);
         let sorted = open.sorted();
         for offset in 0..200 {
-            let run = sorted.find(PartitionId(2), Offset(offset)).expect("within");
+            let run = sorted.of(PartitionId(2)).iter().find(|run| run.last.0 >= offset).expect("within");
             assert!(run.first.0 <= offset && offset <= run.last.0);
         }
-        assert_eq!(sorted.find(PartitionId(2), Offset(200)), None);
         assert_eq!(sorted.of(PartitionId(3)), &[]);
         let places: Vec<_> = sorted.places().iter().map(|place| (place.partition.0, place.newest.0)).collect();
         assert_eq!(places, [(1, 4096 + 380_000), (2, 4096 + 390_000), (3, 77)]);
@@ -428,15 +400,14 @@ mod tests {
         let mut fences = Fences::default();
         for i in 0..1000u64 {
             let first = i64::try_from(i).expect("small") * 10;
-            fences.push(Fence { first: Offset(first), extent: Position(i * 100), max_timestamp: WallMs(first) });
+            fences.push(Fence { first: Offset(first), extent: Position(i * 100) });
             assert!(fences.0.len() <= FENCES && fences.0.capacity() <= FENCES);
         }
         for offset in 0..10_000 {
             let extent = fences.find(Offset(offset)).expect("covered");
             assert!(extent.0 / 100 * 10 <= offset as u64, "an offset lies at or after its fence");
         }
-        assert!(fences.iter().map(|fence| fence.max_timestamp).max() == Some(WallMs(9990)));
-        fences.trim(Offset(9_990), Position(99_000));
+        fences.trim(Offset(9_990));
         assert_eq!(fences.0.len(), 1);
         assert_eq!(fences.find(Offset(9_995)), Some(Position(99_900)));
     }

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::index::{OpenIndex, SortedIndex};
 use crate::recovery::Damage;
+use crate::retention::Leaving;
 use crate::store::ExtentAddress;
 
 /// Blocks the tail is written from. A unit never crosses one; 1 MiB is what may fly of a journal at once.
@@ -119,7 +120,6 @@ pub(crate) struct TailFrame {
     pub(crate) base: Offset,
     /// Number of the partition's next record frame.
     pub(crate) next: u64,
-    pub(crate) max_timestamp: WallMs,
     pub(crate) slot: u32,
     pub(crate) records: u32,
     /// Bytes of payload.
@@ -154,8 +154,14 @@ pub(crate) struct Extent {
     pub(crate) index: Index,
     /// A partition, and what of it lives here, seen when the extent was last looked into: while that lives, so does the extent.
     pub(crate) watch: Option<(PartitionId, Offset)>,
-    /// Whether a footer write flies.
-    pub(crate) footer_flies: bool,
+    /// Memory and length of a footer write that flies.
+    pub(crate) footer_flies: Option<(Block, u32)>,
+    /// It cannot get a footer: the index stays in memory.
+    pub(crate) no_footer: bool,
+    /// Nothing in it lives once tail frames below this number are committed.
+    pub(crate) dead_after: Option<u64>,
+    /// Taken from what is held back for cleaning: only control frames go here.
+    pub(crate) for_cleaning: bool,
     /// Whether the checkpoint file does not know it as it is.
     pub(crate) changed: bool,
 }
@@ -171,7 +177,10 @@ impl Extent {
             newest_control: None,
             index: Index::Open(OpenIndex::default()),
             watch: None,
-            footer_flies: false,
+            footer_flies: None,
+            no_footer: false,
+            dead_after: None,
+            for_cleaning: false,
             changed: true,
         }
     }
@@ -205,6 +214,8 @@ impl Extent {
 pub(crate) struct SlotWrite {
     pub(crate) block: Block,
     pub(crate) pair: u32,
+    /// Slots still to be written, this one included.
+    pub(crate) left: u8,
     pub(crate) second: bool,
     pub(crate) stage: Stage,
 }
@@ -263,6 +274,11 @@ pub(crate) struct Journal {
     /// Gaps to be recorded: partition, first offset lost, first offset after.
     pub(crate) gaps_due: Vec<(PartitionId, Offset, Offset)>,
     pub(crate) checkpoint: Checkpoint,
+    pub(crate) leaving: Leaving,
+    /// A control frame found no room: an extent held back for cleaning is wanted.
+    pub(crate) cleaning_due: bool,
+    /// Extents to be had only for control frames.
+    pub(crate) cleaning_spare: Option<ExtentAddress>,
 }
 
 impl Journal {
@@ -298,6 +314,9 @@ impl Journal {
             damage: None,
             gaps_due: Vec::new(),
             checkpoint: Checkpoint::default(),
+            leaving: Leaving::default(),
+            cleaning_due: false,
+            cleaning_spare: None,
         }
     }
 
@@ -426,11 +445,6 @@ impl Journal {
         true
     }
 
-    /// Number of the next flight.
-    pub(crate) fn flights_end(&self) -> u64 {
-        self.flights_first + self.flights.len() as u64
-    }
-
     /// The tail frame of that number.
     pub(crate) fn frame(&self, number: u64) -> Option<&TailFrame> {
         let index = number.checked_sub(self.frames_first)?;
@@ -476,6 +490,6 @@ impl Journal {
     /// Nothing waits and nothing flies.
     pub(crate) fn is_quiet(&self) -> bool {
         let idle = self.flights.is_empty() && self.open.as_ref().is_none_or(|open| open.frames == 0);
-        (idle || self.fenced.is_some()) && self.extents.iter().all(|extent| !extent.footer_flies)
+        (idle || self.fenced.is_some()) && self.extents.iter().all(|extent| extent.footer_flies.is_none())
     }
 }

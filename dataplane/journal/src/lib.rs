@@ -24,9 +24,11 @@ pub mod pool;
 mod producers;
 mod read;
 pub mod recovery;
+mod retention;
 pub mod storage;
 pub mod store;
 #[cfg(test)]
 mod testing;
+mod time;
 
 pub use store::Store;

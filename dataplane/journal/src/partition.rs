@@ -15,14 +15,6 @@ use crate::producers::{Batch, Producer, Producers};
 /// No frame: the end of a list of tail frames.
 pub(crate) const NO_FRAME: u64 = u64::MAX;
 
-/// The first run that is kept: what retention looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Front {
-    pub(crate) last: Offset,
-    pub(crate) bytes: u64,
-    pub(crate) max_timestamp: WallMs,
-}
-
 /// One partition of one of the shard's journals.
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -45,8 +37,12 @@ pub(crate) struct Partition {
     pub(crate) last_timestamp: WallMs,
     /// Retained bytes of batches.
     pub(crate) bytes: u64,
-    /// `None` where the index must be asked.
-    pub(crate) front: Option<Front>,
+    /// Runs that end before this offset are not in `bytes` any more.
+    pub(crate) counted: Offset,
+    /// Nothing of it expires before; the smallest value where the index must be asked.
+    pub(crate) expires: WallMs,
+    /// Where its log start was moved last, if no snapshot has come since.
+    pub(crate) moved: Option<Position>,
     pub(crate) run: RunRef,
     pub(crate) fences: Fences,
     /// Epochs in which records were appended, each with its first offset, rising.
@@ -75,7 +71,9 @@ impl Partition {
             log_end: Offset(0),
             last_timestamp: WallMs(-1),
             bytes: 0,
-            front: None,
+            counted: Offset(0),
+            expires: WallMs(i64::MIN),
+            moved: None,
             run: RunRef::NONE,
             fences: Fences::default(),
             epochs: Vec::new(),

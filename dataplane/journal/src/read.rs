@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use base::memory::{Arena, Block};
-use base::{Offset, PartitionId, Position, WallMs};
+use base::{Offset, PartitionId, Position};
 
 use crate::cold::{ColdFrame, Lookup};
 use crate::format::{FrameHeader, Run};
@@ -14,6 +14,18 @@ use crate::store::{Effect, ReadOutcome, Store};
 
 /// Frames to walk from a remembered one before the index is asked.
 const HOPS: usize = 8;
+
+/// Searches by offset remembered while footers are read for them.
+const LOOKUPS: usize = 256;
+
+/// How far a search by offset has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    id: PartitionId,
+    from: Offset,
+    /// Start of the extent whose footer it waits for.
+    next: Position,
+}
 
 /// Where the index says to look.
 enum Found {
@@ -26,7 +38,7 @@ enum Found {
 }
 
 /// What a look at the runs of one extent brought.
-enum Runs {
+pub(crate) enum Runs {
     Found(Run),
     None,
     /// There is no index: every unit must be looked at.
@@ -134,7 +146,7 @@ impl<A: Arena> Store<A> {
         }
     }
 
-    /// The first run of a partition that ends at or after `from`.
+    /// Where the first run of a partition lies that ends at or after `from`, in the extents from number `skip` on.
     fn find_run(
         &mut self,
         slot: u16,
@@ -145,42 +157,85 @@ impl<A: Arena> Store<A> {
         out: &mut Vec<Effect>,
     ) -> Found {
         let begin = self.first_extent(slot, id, from).max(skip);
-        for extent in begin..self.journals[usize::from(slot)].extents.len() {
-            let runs = self.runs_in(slot, extent, id, arena, out, |runs| {
-                let mut best = None;
-                for run in runs {
-                    if run.last >= from && best.is_none_or(|best: Run| run.first < best.first) {
-                        best = Some(*run);
-                    }
+        let (at, runs) = self.look_through(slot, id, from, begin, arena, out);
+        let Some(here) = self.journals[usize::from(slot)].extents.get(at) else { return Found::Nothing };
+        match runs {
+            Runs::Found(run) => {
+                let until = here.end.min(run.position.plus(u64::from(run.span)));
+                let fence = Fence { first: run.first, extent: here.start.position };
+                if at > begin
+                    && let Some(partition) = self.partitions.get_mut(id)
+                {
+                    partition.fences.learn(fence);
                 }
-                best
-            });
-            let here = &self.journals[usize::from(slot)].extents[extent];
-            match runs {
-                Runs::Found(run) => {
-                    let extent_start = here.start.position;
-                    let fence = Fence { first: run.first, extent: extent_start, max_timestamp: WallMs(i64::MAX) };
-                    let until = here.end.min(run.position.plus(u64::from(run.span)));
-                    if extent > begin
-                        && let Some(partition) = self.partitions.get_mut(id)
-                    {
-                        partition.fences.learn(fence);
-                    }
-                    return Found::Run { extent, position: run.position, first: run.first, last: run.last, until };
-                }
-                Runs::Unknown => {
-                    let (position, until) = (here.start.position, here.end);
-                    return Found::Run { extent, position, first: from.plus(1), last: Offset(-1), until };
-                }
-                Runs::Pending => return Found::Pending,
-                Runs::None => {}
+                Found::Run { extent: at, position: run.position, first: run.first, last: run.last, until }
+            }
+            Runs::Unknown => {
+                let (position, until) = (here.start.position, here.end);
+                Found::Run { extent: at, position, first: from.plus(1), last: Offset(-1), until }
+            }
+            Runs::Pending => Found::Pending,
+            Runs::None => Found::Nothing,
+        }
+    }
+
+    /// The first run of a partition that ends at or after `from`; an error where an index must be read first.
+    pub(crate) fn run_at(
+        &mut self,
+        slot: u16,
+        id: PartitionId,
+        from: Offset,
+        arena: &mut A,
+        out: &mut Vec<Effect>,
+    ) -> Result<Option<Run>, ()> {
+        let mut begin = self.first_extent(slot, id, from);
+        loop {
+            match self.look_through(slot, id, from, begin, arena, out) {
+                (_, Runs::Found(run)) => return Ok(Some(run)),
+                (_, Runs::Pending) => return Err(()),
+                (_, Runs::None) => return Ok(None),
+                // Without an index nothing can be counted there.
+                (at, Runs::Unknown) => begin = at + 1,
             }
         }
-        Found::Nothing
+    }
+
+    /// Looks into extents from number `begin` on: what the first one brought that brought anything, and its number.
+    fn look_through(
+        &mut self,
+        slot: u16,
+        id: PartitionId,
+        from: Offset,
+        begin: usize,
+        arena: &mut A,
+        out: &mut Vec<Effect>,
+    ) -> (usize, Runs) {
+        // Footers read for extents without a run are not read again when the search waited for a later one.
+        let known = self.lookups.iter().position(|lookup| (lookup.id, lookup.from) == (id, from));
+        let resume = known.map(|at| self.lookups.swap_remove(at).next);
+        let count = self.journals[usize::from(slot)].extents.len();
+        for extent in begin..count {
+            let start = self.journals[usize::from(slot)].extents[extent].start.position;
+            if resume.is_some_and(|resume| start < resume) {
+                continue;
+            }
+            match self.runs_in(slot, extent, id, arena, out, |runs| ending_at(runs, from)) {
+                Runs::None => {}
+                Runs::Pending => {
+                    if self.lookups.len() == LOOKUPS {
+                        self.lookups.swap_remove(0);
+                    }
+                    self.lookups.push(Progress { id, from, next: start });
+                    return (extent, Runs::Pending);
+                }
+                other => return (extent, other),
+            }
+        }
+        (count, Runs::None)
     }
 
     /// Number of the extent from which on `from` may lie.
-    fn first_extent(&self, slot: u16, id: PartitionId, from: Offset) -> usize {
+    pub(crate) fn first_extent(&self, slot: u16, id: PartitionId, from: Offset) -> usize {
         let journal = &self.journals[usize::from(slot)];
         let fence = self.partitions.get(id).and_then(|partition| partition.fences.find(from));
         let after = fence.map_or(0, |start| journal.extents.partition_point(|extent| extent.start.position <= start));
@@ -188,7 +243,7 @@ impl<A: Arena> Store<A> {
     }
 
     /// Gives the runs of a partition in an extent to `pick`.
-    fn runs_in(
+    pub(crate) fn runs_in(
         &mut self,
         slot: u16,
         extent: usize,
@@ -212,7 +267,7 @@ impl<A: Arena> Store<A> {
                 match self.cold.footer(slot, start) {
                     Some(index) => pick(&mut index.of(id).iter()),
                     None => {
-                        self.ask_for_footer(slot, extent, id, arena, out);
+                        self.ask_for_footer(slot, extent, Some(id), arena, out);
                         return Runs::Pending;
                     }
                 }
@@ -221,18 +276,11 @@ impl<A: Arena> Store<A> {
         };
         picked.map_or(Runs::None, Runs::Found)
     }
+}
 
-    pub(crate) fn find_by_time(
-        &mut self,
-        id: PartitionId,
-        timestamp: Option<WallMs>,
-        arena: &mut A,
-        slices: &mut Vec<A::Slice>,
-        out: &mut Vec<Effect>,
-    ) -> ReadOutcome {
-        let _ = (id, timestamp, arena, slices, out);
-        ReadOutcome::Empty
-    }
+/// The run with the lowest offsets that ends at or after `from`.
+fn ending_at(runs: &mut dyn Iterator<Item = &Run>, from: Offset) -> Option<Run> {
+    runs.filter(|run| run.last >= from).min_by_key(|run| run.first).copied()
 }
 
 /// How much to read.

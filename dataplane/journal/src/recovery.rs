@@ -18,9 +18,9 @@ use crate::device::{Claim, Device, DeviceError, Found, Pair};
 use crate::format::{
     Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, FooterView, JournalStart, Label, LocalState, SECTOR,
 };
-use crate::journal::{Identity, Journal};
+use crate::journal::{Identity, Index, Journal};
 use crate::pool::Initial;
-use crate::recovery::fold::Fold;
+use crate::recovery::fold::{ClosedIndex, Fold};
 use crate::recovery::scan::{Scanner, Seen};
 use crate::storage::{Storage, StorageError};
 use crate::store::{ExtentAddress, Store, StoreConfig, StoreDevice};
@@ -502,7 +502,7 @@ struct Recovery<'a, S> {
 impl<S: Storage> Recovery<'_, S> {
     fn run(self, extents: &mut [Candidate], checkpoint: Option<CheckpointFold>) -> Result<Fold, Stop> {
         let Self { config, identity, device, cut, storage, report } = self;
-        let mut fold = Fold::new(config, identity.journal, device);
+        let mut fold = Fold::new(config, device);
         let begin = match (&checkpoint, extents.first()) {
             (Some(checkpoint), _) => checkpoint.upto,
             (None, Some(Candidate { header, .. })) => {
@@ -513,6 +513,7 @@ impl<S: Storage> Recovery<'_, S> {
         };
         read_footers(storage, config, begin.position, extents)?;
         fold.begin(begin, checkpoint, extents);
+        rebuild(storage, config, identity, &mut fold, extents, begin.position, report)?;
         report.scanned_from = begin.position;
         let mut scanner = Scanner::new(storage, config, identity, cut);
         let floor = cut.position.max(begin.position);
@@ -684,9 +685,10 @@ fn read_footers<S: Storage>(
     let count = extents.len();
     let mut page = vec![0; SECTOR];
     for extent in extents.iter_mut().take(count.saturating_sub(1)) {
-        if extent.footer_len > 0 || extent.limit <= from {
+        if extent.footer_len > 0 {
             continue;
         }
+        let _ = from;
         let end = extent.header.offset + extent.header.len;
         storage.read(end - SECTOR as u64, &mut page)?;
         let Ok(len) = FooterView::length(&page, &config.sums) else { continue };
@@ -702,6 +704,41 @@ fn read_footers<S: Storage>(
             extent.limit = footer.end;
             extent.footer_len = u32::try_from(len).expect("a footer is shorter than its extent");
         }
+    }
+    Ok(())
+}
+
+/// Makes the index of closed extents that have no footer anew, from their units: those that were closed shortly before the
+/// checkpoint, and those whose footer is damaged.
+fn rebuild<S: Storage>(
+    storage: &mut S,
+    config: &StoreConfig,
+    identity: &Identity,
+    fold: &mut Fold,
+    extents: &[Candidate],
+    upto: Position,
+    report: &mut JournalReport,
+) -> Result<(), Stop> {
+    let missing = fold.extents.iter_mut().filter(|extent| matches!(extent.index, Index::Missing));
+    for extent in missing {
+        let Some(candidate) = extents.iter().find(|known| known.header.start == extent.start.position) else {
+            continue;
+        };
+        let mut scanner = Scanner::new(&mut *storage, config, identity, Cut::default());
+        let mut at = candidate.header.start;
+        let mut index = ClosedIndex::default();
+        while at < candidate.limit.min(upto) {
+            at = match scanner.unit(candidate, at)? {
+                Seen::Unit { header, .. } => {
+                    scanner.frames(candidate, &header, |frame, _| index.add(extent.start.position, &header, frame))?;
+                    header.end()
+                }
+                Seen::Torn { header, .. } => header.end(),
+                Seen::Bad => at.plus(SECTOR as u64),
+            };
+        }
+        report.bytes_read += scanner.bytes_read;
+        extent.index = Index::Closed(index.sorted());
     }
     Ok(())
 }

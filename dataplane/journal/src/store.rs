@@ -17,6 +17,8 @@ use crate::format::Label;
 use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::partition::{Partition, Partitions};
+use crate::read::Progress;
+use crate::time::Search;
 
 /// How writes of a device become durable; chosen at start from what the device reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,11 +198,17 @@ pub struct Store<A: Arena> {
     pub(crate) journals: Vec<Journal>,
     pub(crate) journal_slots: SeededMap<JournalId, u16>,
     pub(crate) partitions: Partitions,
-    /// By device: journals (by slot) that wait for an extent, in the order they asked.
-    pub(crate) asking: Vec<VecDeque<u16>>,
+    /// By device: journals (by slot) that wait for an extent, in the order they asked, and whether it is for cleaning.
+    pub(crate) asking: Vec<VecDeque<(u16, bool)>>,
     pub(crate) cold: Cold,
     /// Partitions whose last cold read failed on the device: the next read says so, once.
     pub(crate) cold_errors: Vec<PartitionId>,
+    /// Searches by offset that wait for a footer.
+    pub(crate) lookups: Vec<Progress>,
+    /// Searches by time that wait for a footer.
+    pub(crate) searches: Vec<Search>,
+    /// Slot of the partition that was swept last.
+    pub(crate) swept: u32,
     /// Rises with every chunk.
     pub(crate) stamp: u64,
     /// Rises with every fold.
@@ -228,6 +236,8 @@ pub(crate) enum Op {
     Window(u16, u64),
     /// A footer read: journal and number of the load.
     Footer(u16, u64),
+    /// A footer write: journal and the extent's start in sectors.
+    WriteFooter(u16, u64),
 }
 
 impl Op {
@@ -240,6 +250,7 @@ impl Op {
             Self::Slot(slot) => (3, slot, 0),
             Self::Window(slot, number) => (4, slot, number),
             Self::Footer(slot, number) => (5, slot, number),
+            Self::WriteFooter(slot, number) => (6, slot, number),
         };
         assert!(number >> Self::NUMBER_BITS == 0, "2^40 operations in one run");
         kind << 56 | u64::from(slot) << Self::NUMBER_BITS | number
@@ -255,6 +266,7 @@ impl Op {
             3 => Self::Slot(slot),
             4 => Self::Window(slot, number),
             5 => Self::Footer(slot, number),
+            6 => Self::WriteFooter(slot, number),
             other => unreachable!("no operation of kind {other} was submitted"),
         }
     }
@@ -282,6 +294,9 @@ impl<A: Arena> Store<A> {
             partitions: Partitions::new(hash),
             cold: Cold::default(),
             cold_errors: Vec::new(),
+            lookups: Vec::new(),
+            searches: Vec::new(),
+            swept: 0,
             stamp: 0,
             folds: 0,
             stopping: false,
@@ -305,7 +320,10 @@ impl<A: Arena> Store<A> {
                 self.add_partition(id, journal)
             }
         };
-        self.partitions.at_mut(slot).expect("found or made above").config = Some(config);
+        let partition = self.partitions.at_mut(slot).expect("found or made above");
+        partition.config = Some(config);
+        partition.expires = WallMs(i64::MIN);
+        self.mark(id);
     }
 
     fn add_partition(&mut self, id: PartitionId, slot: u16) -> u32 {
@@ -323,7 +341,9 @@ impl<A: Arena> Store<A> {
     /// Forgets a partition whose id is deleted for ever; its frames are dead from now on.
     pub fn delete_partition(&mut self, now: Now, id: PartitionId) {
         let _ = now;
-        self.partitions.remove(id);
+        if let Some(partition) = self.partitions.remove(id) {
+            self.journals[usize::from(partition.journal)].checkpoint.gone.push(id);
+        }
     }
 
     /// Validates a batch (header checked before by `BatchView::check`; records, sequence, size, CRC here), stamps it and
@@ -347,6 +367,7 @@ impl<A: Arena> Store<A> {
             Event::Written { token, result } => match Op::of(token) {
                 Op::Unit(slot, number) => self.unit_written(slot, number, result, out),
                 Op::Slot(slot) => self.slot_written(slot, result, arena, out),
+                Op::WriteFooter(slot, number) => self.footer_written(slot, number, result, arena),
                 other => unreachable!("{other:?} is no write"),
             },
             Event::Flushed { token, result } => match Op::of(token) {
@@ -371,11 +392,7 @@ impl<A: Arena> Store<A> {
 
     /// Retention, freeing, checkpoints, idle closing units; some times a second.
     pub fn housekeep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
-        let _ = (now, arena);
-        self.cold.wake_starved(out);
-        for slot in 0..u16::try_from(self.journals.len()).expect("few journals per shard") {
-            self.checkpoint(slot, self.stopping, out);
-        }
+        self.housekeep_all(now, arena, out);
     }
 
     /// Starts an orderly stop: closing units and a last checkpoint. Done when [`Store::is_quiet`].
@@ -384,12 +401,17 @@ impl<A: Arena> Store<A> {
         self.pump_all(now, arena, out);
     }
 
-    /// Nothing in flight.
+    /// Nothing in flight; after [`Store::stop`] also: nothing left to be written.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
+        let stopped = |journal: &Journal| {
+            let written = journal.checkpoint.is_quiet() && journal.checkpoint.written == journal.end;
+            journal.fenced.is_some() || journal.starting || !journal.closing_due && written
+        };
         self.lanes.iter().all(|lane| lane.flying.is_none())
             && self.journals.iter().all(Journal::is_quiet)
             && self.cold.is_quiet()
+            && (!self.stopping || self.journals.iter().all(stopped))
     }
 
     /// Reads committed batches from `from` on: whole batches, up to `bytes_max`, but at least one when `at_least_one`.

@@ -1,17 +1,18 @@
 //! Folding units into what a journal knows: partitions, producers, the index.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use base::image::SeededHash;
-use base::{DeviceIndex, Epoch, JournalId, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
+use base::{DeviceIndex, Epoch, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
 use protocol::batch::BatchView;
 
-use crate::append::note_index;
+use crate::append::{entry_of, note_index};
 use crate::format::{
     Chain, CheckpointFold, FrameKind, FrameView, Gap, JournalStart, LogStartMove, Open, PartitionState, SECTOR,
     UnitHeader,
 };
-use crate::index::{Fence, RunRef};
+use crate::index::{Fence, OpenIndex, RunRef, SortedIndex};
 use crate::journal::{Extent, Index};
 use crate::partition::Partition;
 use crate::producers::Batch;
@@ -23,7 +24,6 @@ pub(crate) struct Fold {
     device: DeviceIndex,
     hash: SeededHash,
     producers_max: u32,
-    pub(crate) journal: JournalId,
     pub(crate) partitions: PartitionMap,
     pub(crate) extents: Vec<Extent>,
     /// Epoch and header checksum of the last unit.
@@ -33,12 +33,11 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    pub(crate) fn new(config: &StoreConfig, journal: JournalId, device: DeviceIndex) -> Self {
+    pub(crate) fn new(config: &StoreConfig, device: DeviceIndex) -> Self {
         Self {
             device,
             hash: SeededHash(config.hash_seed),
             producers_max: config.producers_per_partition_max,
-            journal,
             partitions: PartitionMap::new(),
             extents: Vec::new(),
             last: (Epoch(0), Chain(0)),
@@ -55,10 +54,11 @@ impl Fold {
             let mut partition = Partition::new(id, 0);
             partition.newest = entry.newest;
             partition.bytes = entry.bytes;
+            partition.counted = entry.state.log_start;
             let start = entry.state.log_start;
             partition.restore(entry.state, self.hash, self.producers_max);
             // Which extents its records lie in, footers say when they are looked for.
-            partition.fences.push(Fence { first: start, extent: first, max_timestamp: WallMs(i64::MAX) });
+            partition.fences.push(Fence { first: start, extent: first });
             self.partitions.insert(id, partition);
         }
         // Extents that end at or before the checkpoint are not scanned again.
@@ -87,8 +87,10 @@ impl Fold {
                 {
                     partition.run = run;
                     if start > first {
-                        let first = entry.runs.first().map_or(partition.log_end, |run| run.first);
-                        partition.fences.push(Fence { first, extent: start, max_timestamp: WallMs(i64::MAX) });
+                        let run_first = entry.runs.first().map_or(partition.log_end, |run| run.first);
+                        // Below the log start nothing is looked for.
+                        let first = run_first.max(partition.next_start);
+                        partition.fences.push(Fence { first, extent: start });
                     }
                 }
             }
@@ -227,6 +229,37 @@ impl Fold {
         }
         for partition in self.partitions.values_mut() {
             partition.trim_epochs();
+            // Which frame moved it last is not known any more: some snapshot must follow before any extent goes.
+            partition.moved = (partition.next_start.0 > 0).then_some(partition.newest);
         }
+    }
+}
+
+/// The index of an extent whose partitions' states are known already.
+#[derive(Default)]
+pub(crate) struct ClosedIndex {
+    index: OpenIndex,
+    newest: BTreeMap<PartitionId, RunRef>,
+}
+
+impl ClosedIndex {
+    /// Takes a frame of the extent that begins at `extent`.
+    pub(crate) fn add(&mut self, extent: Position, unit: &UnitHeader, frame: &FrameView<'_>) {
+        let header = &frame.header;
+        match header.kind {
+            FrameKind::Records => {
+                let newest = self.newest.entry(header.partition).or_insert(RunRef::NONE);
+                let end = unit.position.plus((frame.at + frame.bytes()) as u64);
+                self.index.add(extent, newest, entry_of(header, unit.position, end, unit.wall), unit.wall);
+            }
+            FrameKind::EpochStart => {}
+            FrameKind::LogStart | FrameKind::Close | FrameKind::Open | FrameKind::Snapshot | FrameKind::Gap => {
+                self.index.add_control(header.partition, unit.position);
+            }
+        }
+    }
+
+    pub(crate) fn sorted(&self) -> SortedIndex {
+        self.index.sorted()
     }
 }

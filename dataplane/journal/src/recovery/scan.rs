@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::image::Secret;
 use base::{Checksums, Epoch, Position};
 
-use crate::format::{Chain, Cut, SECTOR, UnitError, UnitHeader, UnitPlace, UnitView};
+use crate::format::{Chain, Cut, FrameView, SECTOR, UnitError, UnitHeader, UnitPlace, UnitView};
 use crate::journal::Identity;
 use crate::recovery::fold::Fold;
 use crate::recovery::{Candidate, JournalReport, Stop};
@@ -185,6 +185,21 @@ impl<'a, S: Storage> Scanner<'a, S> {
         extent: &Candidate,
         header: &UnitHeader,
     ) -> Result<(), Stop> {
+        self.frames(extent, header, |frame, intact| {
+            if !intact {
+                report.damaged_batches.push((frame.header.partition, frame.header.base_offset));
+            }
+            fold.frame(header, frame, intact);
+        })
+    }
+
+    /// Gives each frame of the unit that [`Scanner::unit`] gave last, and whether its payload is intact.
+    pub(crate) fn frames(
+        &mut self,
+        extent: &Candidate,
+        header: &UnitHeader,
+        mut take: impl FnMut(&FrameView<'_>, bool),
+    ) -> Result<(), Stop> {
         let (offset, end) = (extent.offset(header.position), extent.offset(extent.limit));
         let place = UnitPlace { position: header.position, ..self.place };
         let bad = core::mem::take(&mut self.bad);
@@ -192,11 +207,7 @@ impl<'a, S: Storage> Scanner<'a, S> {
         let bytes = self.bytes(offset, header.bytes(), end)?;
         if let Ok(view) = UnitView::check(bytes, &key, &sums, &place) {
             for (index, frame) in view.frames().enumerate() {
-                let intact = !bad.contains(&index);
-                if !intact {
-                    report.damaged_batches.push((frame.header.partition, frame.header.base_offset));
-                }
-                fold.frame(header, &frame, intact);
+                take(&frame, !bad.contains(&index));
             }
         }
         self.bad = bad;

@@ -1,0 +1,144 @@
+//! Searching by timestamp, for ListOffsets.
+
+use alloc::vec::Vec;
+
+use base::memory::Arena;
+use base::{Offset, PartitionId, Position, WallMs};
+use protocol::batch::BatchView;
+
+use crate::format::Run;
+use crate::read::Runs;
+use crate::store::{Effect, ReadOutcome, Store};
+
+/// Searches remembered while footers are read for them.
+const SEARCHES: usize = 64;
+
+/// How far a search has come, so that it goes on where it waited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    id: PartitionId,
+    timestamp: Option<WallMs>,
+    /// Start of the extent to look into next.
+    next: Position,
+    best: Option<Run>,
+}
+
+impl<A: Arena> Store<A> {
+    pub(crate) fn find_by_time(
+        &mut self,
+        id: PartitionId,
+        timestamp: Option<WallMs>,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        let Some(partition) = self.partitions.get(id).filter(|partition| partition.config.is_some()) else {
+            return ReadOutcome::UnknownPartition;
+        };
+        let (slot, log_start, high_watermark) = (partition.journal, partition.log_start, partition.high_watermark);
+        if self.journals[usize::from(slot)].closed {
+            return ReadOutcome::Fenced;
+        }
+        if log_start >= high_watermark {
+            return ReadOutcome::Empty;
+        }
+        let at = self.searches.iter().position(|search| (search.id, search.timestamp) == (id, timestamp));
+        let mut search = match at {
+            Some(at) => self.searches.swap_remove(at),
+            None => Search { id, timestamp, next: Position(0), best: None },
+        };
+        let found = self.search(slot, &mut search, (log_start, high_watermark), arena, slices, out);
+        if found == ReadOutcome::Pending {
+            if self.searches.len() == SEARCHES {
+                self.searches.swap_remove(0);
+            }
+            self.searches.push(search);
+        }
+        found
+    }
+
+    fn search(
+        &mut self,
+        slot: u16,
+        search: &mut Search,
+        (log_start, high_watermark): (Offset, Offset),
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        let first = self.first_extent(slot, search.id, log_start);
+        for extent in first..self.journals[usize::from(slot)].extents.len() {
+            let start = self.journals[usize::from(slot)].extents[extent].start.position;
+            if start < search.next {
+                continue;
+            }
+            let lives = |run: &&Run| run.last >= log_start && run.first < high_watermark;
+            let runs = match search.timestamp {
+                Some(timestamp) => self.runs_in(slot, extent, search.id, arena, out, |runs| {
+                    let late = runs.filter(lives).filter(|run| run.max_timestamp >= timestamp);
+                    late.min_by_key(|run| run.first).copied()
+                }),
+                None => self.runs_in(slot, extent, search.id, arena, out, |runs| {
+                    // The first of those with the highest.
+                    runs.filter(lives).min_by_key(|run| (core::cmp::Reverse(run.max_timestamp), run.first)).copied()
+                }),
+            };
+            match (runs, search.timestamp) {
+                (Runs::Pending, _) => return ReadOutcome::Pending,
+                (Runs::Found(run), Some(timestamp)) => {
+                    let within = (run, log_start, high_watermark);
+                    match self.batch_in(search.id, within, timestamp, arena, slices, out) {
+                        ReadOutcome::Empty => {}
+                        other => return other,
+                    }
+                }
+                (Runs::Found(run), None) => {
+                    if search.best.is_none_or(|best| best.max_timestamp < run.max_timestamp) {
+                        search.best = Some(run);
+                    }
+                }
+                (Runs::None | Runs::Unknown, _) => {}
+            }
+            search.next = start.plus(1);
+        }
+        match search.best {
+            Some(run) => {
+                let within = (run, log_start, high_watermark);
+                self.batch_in(search.id, within, run.max_timestamp, arena, slices, out)
+            }
+            None => ReadOutcome::Empty,
+        }
+    }
+
+    /// The first committed batch of a run whose highest timestamp is at least `timestamp`.
+    fn batch_in(
+        &mut self,
+        id: PartitionId,
+        (run, log_start, high_watermark): (Run, Offset, Offset),
+        timestamp: WallMs,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        let mut from = run.first.max(log_start);
+        while from <= run.last && from < high_watermark {
+            let before = slices.len();
+            match self.read_from(id, from, 1, true, arena, slices, out) {
+                ReadOutcome::Data { bytes } => {
+                    let Some((batch, _)) = slices.get(before).and_then(|slice| BatchView::first(slice.as_ref()).ok())
+                    else {
+                        return ReadOutcome::Empty;
+                    };
+                    if batch.max_timestamp() >= timestamp.0 {
+                        return ReadOutcome::Data { bytes };
+                    }
+                    from = Offset(batch.last_offset()).plus(1);
+                    slices.truncate(before);
+                }
+                ReadOutcome::Damaged { next } => from = next,
+                other => return other,
+            }
+        }
+        ReadOutcome::Empty
+    }
+}
