@@ -1,7 +1,8 @@
 //! Fetch: the home's side, from the request to the answer. The owner's side is [`crate::read`].
 //!
 //! First every owner is asked for what it has at once. If that is too little, each is asked to wait; the first that has
-//! more than before answers, and the others are told to forget it once there is enough.
+//! more than before answers, and the others are told to forget it once there is enough. While a fetch waits it holds no
+//! slices, which would keep the arena from its producers: what was read before is read again at the end.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use protocol::fetch::{FetchPartition, FetchView};
 use protocol::frame::{begin_frame, end_frame, put_response_header};
 
 use crate::conn::{Answer, State};
-use crate::ports::{Network as _, Ports, SliceOf};
+use crate::ports::{Network as _, Piece, Ports, SliceOf};
 use crate::produce::{served, u32_of};
 use crate::read::Found;
 use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
@@ -40,6 +41,8 @@ pub(crate) struct Fetch<S> {
     /// Parts that have not answered their last question.
     open: usize,
     waits: bool,
+    /// The time is up or there is enough: the next round's outcome is the answer.
+    last_round: bool,
 }
 
 /// A partition of the answer.
@@ -64,8 +67,10 @@ pub(crate) struct Part<S> {
     shard: ShardId,
     items: Vec<ReadItem>,
     pub(crate) results: Vec<ReadResult>,
-    pub(crate) slices: Vec<S>,
+    pub(crate) slices: Vec<Piece<S>>,
     bytes: u32,
+    /// The slices of those bytes were let go while waiting.
+    let_go: bool,
     pending: bool,
     urgent: bool,
     last: bool,
@@ -81,6 +86,7 @@ impl<S> Part<S> {
             results: Vec::new(),
             slices: Vec::new(),
             bytes: 0,
+            let_go: false,
             pending: false,
             urgent: false,
             last: false,
@@ -105,6 +111,7 @@ impl<S> Fetch<S> {
             parts: Vec::new(),
             open: 0,
             waits: false,
+            last_round: false,
         }
     }
 
@@ -142,11 +149,32 @@ impl<S> Fetch<S> {
     }
 
     /// The result of a slot.
-    pub(crate) fn result(&self, at: ResultRef) -> Option<(&ReadResult, &[S])> {
-        let part = self.parts.get(at.part as usize)?;
-        let result = part.results.get(at.index as usize)?;
+    pub(crate) fn result(&self, at: ResultRef) -> Option<&ReadResult> {
+        self.parts.get(at.part as usize)?.results.get(at.index as usize)
+    }
+
+    /// The slices of a slot.
+    pub(crate) fn slices(&self, at: ResultRef) -> &[Piece<S>] {
+        let Some(part) = self.parts.get(at.part as usize) else { return &[] };
+        let Some(result) = part.results.get(at.index as usize) else { return &[] };
         let start = result.slices_start as usize;
-        Some((result, part.slices.get(start..start + result.slices_len as usize)?))
+        part.slices.get(start..start + result.slices_len as usize).unwrap_or_default()
+    }
+
+    /// The slices of a slot, to be taken away.
+    pub(crate) fn slices_mut(&mut self, at: ResultRef) -> &mut [Piece<S>] {
+        let Some(part) = self.parts.get_mut(at.part as usize) else { return &mut [] };
+        let Some(result) = part.results.get(at.index as usize) else { return &mut [] };
+        let start = result.slices_start as usize;
+        part.slices.get_mut(start..start + result.slices_len as usize).unwrap_or_default()
+    }
+
+    /// Lets go of all slices. Which bytes they were stays known.
+    fn let_go(&mut self) {
+        for part in &mut self.parts {
+            part.let_go |= !part.slices.is_empty();
+            part.slices.clear();
+        }
     }
 
     /// Owners that have not answered.
@@ -312,6 +340,9 @@ impl<P: Ports> Shard<P> {
     fn ask_all(&mut self, now: Now, key: RequestKey, wait: bool) {
         let Some(fetch) = self.fetch_mut(key) else { return };
         fetch.waits = wait;
+        if wait {
+            fetch.let_go();
+        }
         let late = fetch.deadline <= now.mono;
         let parts: Vec<usize> =
             (0..fetch.parts.len()).filter(|&at| !wait || !late || fetch.parts[at].pending).collect();
@@ -339,7 +370,9 @@ impl<P: Ports> Shard<P> {
         let bytes_max = fetch.max_bytes;
         let deadline = fetch.waits.then_some(fetch.deadline);
         let part = &mut fetch.parts[at];
-        let (shard, items, more_than) = (part.shard, core::mem::take(&mut part.items), part.bytes);
+        let (shard, more_than) = (part.shard, part.bytes);
+        // Who waits may be told to forget it, and then its items do not come back.
+        let items = if deadline.is_some() { part.items.clone() } else { core::mem::take(&mut part.items) };
         if shard != own {
             self.send(shard, Message::Read { key, items, bytes_max, more_than, deadline });
         } else if let Some(found) = self.read_or_wait(now, key, items, bytes_max, more_than, deadline) {
@@ -356,6 +389,7 @@ impl<P: Ports> Shard<P> {
         part.results = found.results;
         part.slices = found.slices;
         part.bytes = found.bytes;
+        part.let_go = false;
         part.pending = found.pending;
         part.urgent = found.urgent;
         part.last = found.last;
@@ -372,7 +406,7 @@ impl<P: Ports> Shard<P> {
             }
             let late = fetch.deadline <= now.mono;
             let pending = fetch.bytes() == 0 && fetch.parts.iter().any(|part| part.pending);
-            if fetch.is_ripe() || fetch.parts.is_empty() || (late && !pending) {
+            if fetch.last_round || fetch.is_ripe() || fetch.parts.is_empty() || (late && !pending) {
                 self.respond(now, key);
             } else {
                 self.ask_all(now, key, true);
@@ -380,10 +414,11 @@ impl<P: Ports> Shard<P> {
             return;
         }
         if fetch.is_ripe() || fetch.open == 0 && fetch.parts.iter().any(|part| part.last) {
-            self.respond(now, key);
+            self.conclude(now, key);
             return;
         }
         // An owner had more than before, and it is still too little: let it wait for more.
+        fetch.let_go();
         let again = fetch.parts.iter().position(|part| !part.open && !part.last);
         if let Some(at) = again {
             fetch.parts[at].open = true;
@@ -392,17 +427,27 @@ impl<P: Ports> Shard<P> {
         }
     }
 
+    /// The waiting is over.
+    fn conclude(&mut self, now: Now, key: RequestKey) {
+        self.cancel_reads(key);
+        let Some(fetch) = self.fetch_mut(key) else { return };
+        if fetch.parts.iter().any(|part| part.let_go) {
+            fetch.last_round = true;
+            self.ask_all(now, key, false);
+        } else {
+            self.respond(now, key);
+        }
+    }
+
     fn respond(&mut self, now: Now, key: RequestKey) {
         self.cancel_reads(key);
-        let pinned_max = self.config.limits.pinned_bytes_max;
-        let copy_all =
-            self.totals.pinned >= pinned_max || base::memory::Arena::pinned(&self.backends.arena) >= pinned_max;
+        let copy_all = self.totals.pinned >= self.config.limits.pinned_bytes_max;
         let gather_below = if copy_all { usize::MAX } else { self.config.limits.gather_below };
         // Not `fetch_mut`: the session is needed beside it.
         let Some(request) = self.conns.get_mut(key.conn).and_then(|conn| conn.request_mut(key.sequence)) else {
             return;
         };
-        let State::Fetch(fetch) = &request.state else { return };
+        let State::Fetch(fetch) = &mut request.state else { return };
         let answered = crate::respond::encode(fetch, self.sessions.get_mut(fetch.session), gather_below);
         self.stats.record_bytes_out.add(answered.record_bytes);
         self.answer(now, key.conn, key.sequence, Answer::Pieces(answered.pieces), answered.failed);
@@ -413,6 +458,7 @@ impl<P: Ports> Shard<P> {
         let own = self.config.id;
         let Some(fetch) = self.fetch_mut(key) else { return };
         let open: Vec<ShardId> = fetch.open_shards().collect();
+        fetch.open = 0;
         for part in &mut fetch.parts {
             part.open = false;
         }

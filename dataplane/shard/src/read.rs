@@ -8,7 +8,7 @@ use base::{Mono, Now, Offset};
 use journal::store::ReadOutcome;
 
 use crate::offsets::check_epoch;
-use crate::ports::{Ports, SliceOf};
+use crate::ports::{Piece, Ports, SliceOf};
 use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
 use crate::shard::Shard;
 use crate::waiting::WaitingRead;
@@ -17,7 +17,8 @@ use crate::waiting::WaitingRead;
 pub(crate) struct Found<S> {
     pub(crate) items: Vec<ReadItem>,
     pub(crate) results: Vec<ReadResult>,
-    pub(crate) slices: Vec<S>,
+    /// Whole batches: slices of this shard's arena, or copies while too much of it is held by answers.
+    pub(crate) slices: Vec<Piece<S>>,
     pub(crate) bytes: u32,
     /// A read is on its way from the device.
     pub(crate) pending: bool,
@@ -99,9 +100,14 @@ impl<P: Ports> Shard<P> {
             room as usize,
             first,
             &mut self.backends.arena,
-            &mut found.slices,
+            &mut self.slices,
             &mut self.effects,
         );
+        if self.backends.arena.pinned() < self.config.limits.pinned_bytes_max {
+            found.slices.extend(self.slices.drain(..).map(Piece::Shared));
+        } else {
+            found.slices.extend(self.slices.drain(..).map(|slice| Piece::Owned(slice.as_ref().to_vec())));
+        }
         match outcome {
             ReadOutcome::Data { bytes } => found.bytes = found.bytes.saturating_add(index(bytes)),
             ReadOutcome::Empty => {}

@@ -11,6 +11,8 @@ use base::message::Refusal;
 use base::{ConnId, DeviceIndex, Epoch, Mono, Offset, PartitionId, ShardId, WallMs};
 use journal::store::AppendError;
 
+use crate::ports::Piece;
+
 /// Names a request across shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
@@ -157,7 +159,7 @@ pub enum Message<S, H> {
         /// One for each item, in their order.
         results: Vec<ReadResult>,
         /// Whole batches.
-        slices: Vec<S>,
+        slices: Vec<Piece<S>>,
         /// Bytes in them.
         bytes: u32,
         /// A read is on its way from the device; asking again will bring more.

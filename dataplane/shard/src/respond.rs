@@ -24,43 +24,43 @@ pub(crate) struct Answered<S> {
 /// What is told of one slot: how many of its slices, and how long they are.
 struct Told {
     slot: usize,
+    topic: u32,
     slices: usize,
     bytes: usize,
 }
 
 /// Writes the answer. Of all partitions together at most about `max_bytes` are told, in the order of the slots; in a
 /// session only those with news.
-pub(crate) fn encode<S: AsRef<[u8]> + Clone>(
-    fetch: &Fetch<S>,
+pub(crate) fn encode<S: AsRef<[u8]>>(
+    fetch: &mut Fetch<S>,
     session: Option<&mut Session>,
     gather_below: usize,
 ) -> Answered<S> {
     let (told, failed) = choose(fetch, session);
+    let told = &told[..];
     let mut out = Vec::with_capacity(64 + told.len() * 80);
     let begin = begin_frame(&mut out);
     put_response_header(&mut out, ApiKey::Fetch, fetch.version, fetch.correlation);
-    let topic_of = |told: &Told| fetch.slots[told.slot].topic;
-    let topics = told.chunk_by(|a, b| topic_of(a) == topic_of(b)).count();
+    let topics = told.chunk_by(|a, b| a.topic == b.topic).count();
     let mut writer = FetchWriter::begin(&mut out, fetch.version, 0, ErrorCode::NONE, fetch.session, topics);
     let mut pieces = Vec::new();
     let mut record_bytes = 0;
-    for group in told.chunk_by(|a, b| topic_of(a) == topic_of(b)) {
-        let topic = &fetch.topics[topic_of(&group[0]) as usize];
-        writer.topic(&mut out, topic.wire(), group.len());
+    for group in told.chunk_by(|a, b| a.topic == b.topic) {
+        writer.topic(&mut out, fetch.topics[group[0].topic as usize].wire(), group.len());
         for told in group {
-            let slot = &fetch.slots[told.slot];
-            let (outcome, slices) = outcome(fetch, slot);
+            let outcome = outcome(fetch, &fetch.slots[told.slot]);
             writer.partition(&mut out, &outcome, told.bytes);
             record_bytes += told.bytes as u64;
-            for slice in &slices[..told.slices] {
-                if slice.as_ref().len() < gather_below {
-                    out.extend_from_slice(slice.as_ref());
-                } else {
-                    if !out.is_empty() {
-                        pieces.push(Piece::Owned(core::mem::take(&mut out)));
-                    }
-                    pieces.push(Piece::Shared(slice.clone()));
+            let Ok(at) = fetch.slots[told.slot].source else { continue };
+            for piece in &mut fetch.slices_mut(at)[..told.slices] {
+                if piece.len() < gather_below {
+                    out.extend_from_slice(piece.as_ref());
+                    continue;
                 }
+                if !out.is_empty() {
+                    pieces.push(Piece::Owned(core::mem::take(&mut out)));
+                }
+                pieces.push(core::mem::replace(piece, Piece::Owned(Vec::new())));
             }
         }
     }
@@ -82,20 +82,20 @@ fn set_length<S: AsRef<[u8]>>(pieces: &mut [Piece<S>], at: usize) {
     }
 }
 
-fn outcome<'a, S>(fetch: &'a Fetch<S>, slot: &FetchSlot) -> (FetchOutcome<'static>, &'a [S]) {
-    let found = match slot.source {
+fn outcome<S>(fetch: &Fetch<S>, slot: &FetchSlot) -> FetchOutcome<'static> {
+    let result = match slot.source {
         Err(error) => Err(error),
         // An owner that never answered: the time is up, and nothing is known.
         Ok(at) => fetch.result(at).ok_or(ErrorCode::NOT_LEADER_OR_FOLLOWER),
     };
-    let (result, slices) = match found {
-        Err(error) => return (FetchOutcome::failed(slot.partition, error), &[]),
-        Ok(found) => found,
+    let result = match result {
+        Err(error) => return FetchOutcome::failed(slot.partition, error),
+        Ok(result) => result,
     };
     if let Some(refusal) = result.refusal {
-        return (FetchOutcome::failed(slot.partition, of_refusal(refusal)), &[]);
+        return FetchOutcome::failed(slot.partition, of_refusal(refusal));
     }
-    let outcome = FetchOutcome {
+    FetchOutcome {
         index: slot.partition,
         error: ErrorCode::NONE,
         high_watermark: result.high_watermark.0,
@@ -106,8 +106,7 @@ fn outcome<'a, S>(fetch: &'a Fetch<S>, slot: &FetchSlot) -> (FetchOutcome<'stati
         preferred_read_replica: -1,
         diverging_epoch: result.diverging.map(|(Epoch(epoch), Offset(end))| (epoch, end)),
         leader: None,
-    };
-    (outcome, slices)
+    }
 }
 
 fn choose<S: AsRef<[u8]>>(fetch: &Fetch<S>, mut session: Option<&mut Session>) -> (Vec<Told>, bool) {
@@ -115,10 +114,10 @@ fn choose<S: AsRef<[u8]>>(fetch: &Fetch<S>, mut session: Option<&mut Session>) -
     let mut gave = Vec::new();
     let (mut total, mut failed) = (0, false);
     for (at, slot) in fetch.slots.iter().enumerate() {
-        let (outcome, slices) = outcome(fetch, slot);
+        let outcome = outcome(fetch, slot);
         let (mut taken, mut bytes) = (0, 0);
-        for slice in slices {
-            let len = slice.as_ref().len();
+        for piece in slot.source.map_or(&[][..], |at| fetch.slices(at)) {
+            let len = piece.len();
             // Each owner was given the whole room; what they found together may be more. A first batch always goes.
             if total > 0 && total + len > fetch.max_bytes as usize {
                 break;
@@ -139,7 +138,7 @@ fn choose<S: AsRef<[u8]>>(fetch: &Fetch<S>, mut session: Option<&mut Session>) -
             }
         }
         if tell {
-            told.push(Told { slot: at, slices: taken, bytes });
+            told.push(Told { slot: at, topic: slot.topic, slices: taken, bytes });
         }
     }
     if let Some(session) = session {

@@ -72,6 +72,7 @@ pub struct Shard<P: Ports> {
     device_events: Vec<Event>,
     pub(crate) append_items: Vec<Vec<AppendItem>>,
     pub(crate) pieces: Vec<Piece<SliceOf<P>>>,
+    pub(crate) slices: Vec<SliceOf<P>>,
 }
 
 impl<P: Ports> Shard<P> {
@@ -120,6 +121,7 @@ impl<P: Ports> Shard<P> {
             device_events: Vec::new(),
             append_items: (0..config.shards).map(|_| Vec::new()).collect(),
             pieces: Vec::new(),
+            slices: Vec::new(),
             config,
         }
     }

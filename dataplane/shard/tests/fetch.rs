@@ -99,6 +99,33 @@ fn min_bytes_are_gathered_over_several_commits() {
 }
 
 #[test]
+fn a_fetch_that_waits_for_more_holds_no_memory_of_the_arena() {
+    for shards in [1, 2] {
+        let mut world = World::with(Plan { shards, ..Plan::default() });
+        world.create_topic("t", 2);
+        let (mut reader, mut writer) = (world.connect(0), world.connect(0));
+        let both = vec![want(0, 0), want(1, 0)];
+        reader.send(&mut world, ApiKey::Fetch, 12, &fetch("t", both).with_max_wait_ms(500).with_min_bytes(100_000));
+        let held = |world: &mut World| -> usize {
+            world.shards.iter_mut().map(|shard| shard.backends_mut().arena.held()).sum()
+        };
+        for round in 0..3 {
+            for partition in [0, 1] {
+                writer.put(&mut world, "t", partition, batch_sized(15_000));
+                assert_eq!(held(&mut world), 0, "{shards} shards, round {round}");
+            }
+        }
+        assert!(reader.pop(&mut world).is_none());
+        writer.put(&mut world, "t", 0, batch_sized(15_000));
+        let response = pop(&mut world, &reader, 12).expect("enough");
+        let counts: Vec<_> =
+            response.responses[0].partitions.iter().map(|p| records(p.records.as_ref()).len()).collect();
+        assert_eq!(counts, [4, 3], "all that was there from the beginning");
+        assert_eq!(held(&mut world), 0, "sent and let go");
+    }
+}
+
+#[test]
 fn less_than_min_bytes_is_given_when_the_time_is_up() {
     for shards in [1, 3] {
         let mut world = World::with(Plan { shards, ..Plan::default() });

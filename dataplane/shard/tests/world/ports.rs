@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base::memory::{Arena, Block, Purpose};
 use base::message::{ToControl, ToShard};
@@ -37,6 +37,7 @@ pub struct TestArena {
     budget: [usize; 2],
     /// What `pinned` says.
     pub pinned: usize,
+    given: RefCell<Vec<Weak<[u8]>>>,
 }
 
 fn of(purpose: Purpose) -> usize {
@@ -48,7 +49,12 @@ fn of(purpose: Purpose) -> usize {
 
 impl TestArena {
     pub fn new(tail: usize, cold: usize) -> Self {
-        Self { blocks: BTreeMap::new(), next: 0, budget: [tail, cold], pinned: 0 }
+        Self { blocks: BTreeMap::new(), next: 0, budget: [tail, cold], pinned: 0, given: RefCell::default() }
+    }
+
+    /// Slices that somebody holds.
+    pub fn held(&self) -> usize {
+        self.given.borrow().iter().filter(|slice| slice.strong_count() > 0).count()
     }
 
     fn at(&self, start: usize, len: usize) -> &[u8] {
@@ -94,7 +100,9 @@ impl Arena for TestArena {
 
     fn slice(&self, block: &Block, range: Range<usize>) -> Arc<[u8]> {
         assert!(range.end <= self.blocks[&block.start].1);
-        self.bytes(block, range).into()
+        let slice: Arc<[u8]> = self.bytes(block, range).into();
+        self.given.borrow_mut().push(Arc::downgrade(&slice));
+        slice
     }
 
     fn available(&self, purpose: Purpose) -> usize {
