@@ -20,7 +20,12 @@ pub fn acked_lies_there(disk: &mut Disk, logs: &BTreeMap<PartitionId, Log>) -> R
     for (id, log) in logs {
         for entry in log.acked.values() {
             if !there.contains(&(*id, entry.base, entry.end() - 1)) {
-                return Err(format!("partition {id}: batch {} was acked and is not on the device", entry.base));
+                let (base, position) = (entry.base, entry.position);
+                let extents = describe(disk)?;
+                return Err(format!(
+                    "partition {id}: batch {base}, acked at {position}, is not on the device (journal start of partition {})\n{extents}",
+                    log.start
+                ));
             }
         }
     }
@@ -48,4 +53,46 @@ fn batches(disk: &mut Disk) -> Result<BTreeSet<(PartitionId, i64, i64)>, String>
         inspect::extent(disk, &label, extent.offset, &sums(), visit).map_err(|error| error.to_string())?;
     }
     Ok(there)
+}
+
+/// The journals' extents in words, for failures.
+///
+/// # Errors
+/// When the device cannot be looked at.
+pub fn describe(disk: &mut Disk) -> Result<String, String> {
+    let device = inspect::device(disk, &sums()).map_err(|error| error.to_string())?;
+    let mut lines: Vec<String> = device.states.iter().map(|state| format!("{state:?}")).collect();
+    for extent in device.extents {
+        lines.push(format!("{} {:?}", extent.offset, extent.claim));
+        if !matches!(extent.claim, ExtentClaim::Journal { .. }) {
+            continue;
+        }
+        let visit = |item| {
+            match item {
+                Item::Unit(unit) => lines.push(format!(
+                    "    unit {} to {} epoch {} commit {} chained {} frames {}",
+                    unit.header.position,
+                    unit.header.end(),
+                    unit.header.epoch,
+                    unit.header.commit,
+                    unit.chained,
+                    match unit.frames {
+                        Ok(frames) => format!(
+                            "{:?}",
+                            frames
+                                .iter()
+                                .map(|f| (f.kind, f.partition.0, f.base_offset.0, f.last_offset.0, f.intact))
+                                .collect::<Vec<_>>()
+                        ),
+                        Err(why) => why,
+                    }
+                )),
+                Item::Footer(row) => lines.push(format!("    footer of {} runs {}", row.partition, row.runs.len())),
+                other => lines.push(format!("    {other:?}")),
+            }
+            ControlFlow::Continue(())
+        };
+        inspect::extent(disk, &device.label, extent.offset, &sums(), visit).map_err(|error| error.to_string())?;
+    }
+    Ok(lines.join("\n"))
 }

@@ -14,7 +14,8 @@ use crate::chance::Chance;
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
-type Page = Arc<[u8; PAGE]>;
+/// One page's bytes, shared between what is durable, what is read, and what flies.
+type Page = Arc<[u8]>;
 
 /// A write that is not durable.
 #[derive(Clone, Debug)]
@@ -100,17 +101,36 @@ impl Disk {
     /// # Panics
     /// When it is not in whole pages, past the end, or over a write that flies.
     pub fn submit(&mut self, offset: u64, bytes: &[u8]) -> WriteId {
-        assert!(offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE), "whole sectors");
-        assert!(!bytes.is_empty() && offset + bytes.len() as u64 <= self.len, "a write lies inside the device");
-        let (first, count) = (offset / PAGE as u64, (bytes.len() / PAGE) as u64);
+        assert!(bytes.len().is_multiple_of(PAGE), "whole sectors");
+        self.fly(offset, bytes.chunks(PAGE).map(Page::from).collect())
+    }
+
+    fn fly(&mut self, offset: u64, pages: Vec<Page>) -> WriteId {
+        let (first, count) = (offset / PAGE as u64, pages.len() as u64);
+        assert!(offset.is_multiple_of(PAGE as u64), "whole sectors");
+        assert!(count > 0 && (first + count) * PAGE as u64 <= self.len, "a write lies inside the device");
         for other in self.pending.iter().filter(|other| other.completed.is_none()) {
             let apart = first + count <= other.first || other.first + other.pages.len() as u64 <= first;
             assert!(apart, "no byte range ever has two writes outstanding");
         }
-        let pages = bytes.as_chunks::<PAGE>().0.iter().map(|page| Arc::new(*page)).collect();
         self.next_id += 1;
         self.pending.push(Pending { id: self.next_id, first, pages, completed: None, lost: false });
         WriteId(self.next_id)
+    }
+
+    /// Writes zeros, as the keeper does; durable at once, since nothing depends on when.
+    pub fn fill(&mut self, offset: u64, len: u64) {
+        let zero = zeros();
+        let id = self.fly(offset, vec![zero; usize::try_from(len).expect("an extent fits memory") / PAGE]);
+        self.complete_durable(id);
+        self.durable_len = self.durable_len.max(self.len);
+    }
+
+    /// Whether a write that flies has these bytes.
+    #[must_use]
+    pub fn flies(&self, id: WriteId, bytes: &[u8]) -> bool {
+        let write = self.pending.iter().find(|write| write.id == id.0).expect("the write flies");
+        write.pages.iter().map(|page| &page[..]).eq(bytes.chunks(PAGE))
     }
 
     /// Completes a write: reads see it.
@@ -254,7 +274,7 @@ impl Disk {
                 return Err(StorageError::Io(format!("unreadable sector at {}", page * PAGE as u64)));
             }
             match self.current.get(&page) {
-                Some(page) => *bytes = **page,
+                Some(page) => bytes.copy_from_slice(page),
                 None => bytes.fill(0),
             }
         }
@@ -275,18 +295,21 @@ impl Disk {
 }
 
 fn zeros() -> Page {
-    Arc::new([0; PAGE])
+    Arc::from([0; PAGE])
 }
 
 /// The new page where `arrived` says so by sector, the old one elsewhere.
 fn mix(old: Option<&Page>, new: &Page, mut arrived: impl FnMut(usize) -> bool) -> Page {
-    let mut page = old.map_or([0; PAGE], |old| **old);
+    let mut page = [0; PAGE];
+    if let Some(old) = old {
+        page.copy_from_slice(old);
+    }
     for (i, (to, from)) in page.chunks_mut(SECTOR).zip(new.chunks(SECTOR)).enumerate() {
         if arrived(i) {
             to.copy_from_slice(from);
         }
     }
-    Arc::new(page)
+    Arc::from(page)
 }
 
 impl Storage for Disk {

@@ -1,33 +1,69 @@
 //! Bringing a broker up from what lies on its device.
 
+use base::JournalId;
 use base::image::JournalEntry;
 use journal::Store;
-use journal::device::Device;
-use journal::pool::{Initial, Pool};
-use journal::store::StoreDevice;
+use journal::device::{Device, Found};
+use journal::pool::Pool;
+use journal::recovery::{self, JournalReport, OpenDevice, RecoveryReport};
 
-use crate::world::{BROKER, CLUSTER, Rest, Shard, World};
+use crate::world::{BROKER, CLUSTER, DEVICE, Rest, Shard, World};
 use crate::{Chance, SimArena, sums};
 
-/// Whether stores can be recovered yet.
-pub const READY: bool = false;
-
-/// Opens the device and recovers every journal.
+/// Opens the device and recovers every journal. Now and then the power goes while it does, and it begins again.
 ///
 /// # Errors
 /// What is wrong.
-pub fn open(mut rest: Rest, epoch: i32, chance: &mut Chance) -> Result<World, String> {
-    let _ = chance;
-    let device = Device::open(&mut rest.disk, CLUSTER, BROKER, &sums()).map_err(|error| error.to_string())?;
-    let _entries: Vec<JournalEntry> = (0..rest.plan.journals).map(|id| rest.plan.journal(id, epoch)).collect();
-    let pool = Pool::new(rest.plan.pool_config(device.label.extents_offset), [Initial::Blank; 2], 0);
-    let config = rest.plan.store_config(epoch.cast_unsigned().into());
-    let shards = (0..rest.plan.shards)
-        .map(|shard| {
-            let free_pairs = (0..8).filter(|pair| pair % u32::from(rest.plan.shards) == u32::from(shard)).collect();
-            let devices = vec![StoreDevice { label: device.label, free_pairs }];
-            Shard { store: Store::new(config.clone(), devices), arena: SimArena::new(24 << 20, 8 << 20) }
-        })
-        .collect();
-    Ok(World::new(rest, shards, pool))
+pub fn open(mut rest: Rest, epoch: &mut i32, chance: &mut Chance) -> Result<(World, Vec<JournalReport>), String> {
+    for _ in 0..3 {
+        if !chance.odds(1, 4) {
+            break;
+        }
+        *epoch += 1;
+        rest.disk.fuse = Some(chance.below(1200));
+        let _ = stores(&mut rest, *epoch);
+        let survival = crate::disk::any_survival(chance);
+        rest.disk.crash(chance, survival);
+    }
+    *epoch += 1;
+    rest.disk.fuse = None;
+    let (shards, pool, reports) = stores(&mut rest, *epoch)?;
+    Ok((World::new(rest, shards, pool), reports))
+}
+
+fn stores(rest: &mut Rest, epoch: i32) -> Result<(Vec<Shard>, Pool, Vec<JournalReport>), String> {
+    let text = |error: journal::device::DeviceError| error.to_string();
+    let mut device = Device::open(&mut rest.disk, CLUSTER, BROKER, &sums()).map_err(text)?;
+    device.heal_states(&mut rest.disk).map_err(text)?;
+    let found = device.scan(&mut rest.disk).map_err(text)?;
+    let mut shards = Vec::new();
+    let mut reports = Vec::new();
+    for shard in 0..rest.plan.shards {
+        let (store, report) = store(rest, &mut device, &found, shard, epoch)?;
+        shards.push(Shard { store, arena: SimArena::new(24 << 20, 8 << 20) });
+        reports.push(report);
+    }
+    for (shard, pairs) in shards.iter_mut().zip(recovery::share_pairs(&device, usize::from(rest.plan.shards))) {
+        shard.store.set_free_pairs(DEVICE, pairs);
+    }
+    let all: Vec<&RecoveryReport> = reports.iter().collect();
+    let (initial, generation) = recovery::pool_start(&found, DEVICE, &all);
+    let pool = Pool::new(rest.plan.pool_config(device.label.extents_offset), initial, generation);
+    Ok((shards, pool, reports.into_iter().flat_map(|report| report.journals).collect()))
+}
+
+fn store(
+    rest: &mut Rest,
+    device: &mut Device,
+    found: &[Found],
+    shard: u16,
+    epoch: i32,
+) -> Result<(Store<SimArena>, RecoveryReport), String> {
+    let Rest { plan, disk, files, .. } = rest;
+    let mine = |id: &u64| plan.shard_of(*id).0 == shard;
+    let entries: Vec<JournalEntry> = (0..plan.journals).filter(mine).map(|id| plan.journal(id, epoch)).collect();
+    let config = plan.store_config(epoch.cast_unsigned().into());
+    let mut devices = [OpenDevice { storage: disk, device, found }];
+    let file = |id: JournalId| files.get(&id).cloned();
+    Store::open(config, &entries, &mut devices, file).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::image::{TimestampType, TopicConfig};
 use base::{JournalId, Offset, PartitionId};
+use journal::recovery::JournalReport;
 use journal::store::{AppendError, Appended, ReadOutcome};
 use protocol::batch::{BatchBuilder, BatchView, Producer};
 
@@ -43,11 +44,15 @@ pub struct Summary {
     pub full: u64,
 }
 
-/// A broker under test.
-struct Run {
-    chance: Chance,
-    world: World,
-    logs: BTreeMap<PartitionId, Log>,
+/// A broker under test, and its clients.
+#[derive(Debug)]
+pub struct Run {
+    /// All chance of the run.
+    pub chance: Chance,
+    /// The broker.
+    pub world: World,
+    /// What its clients know.
+    pub logs: BTreeMap<PartitionId, Log>,
     homes: BTreeMap<PartitionId, JournalId>,
     configs: BTreeMap<PartitionId, Arc<TopicConfig>>,
     epoch: i32,
@@ -56,6 +61,8 @@ struct Run {
     summary: Summary,
     /// Whether a fault was planted in this life.
     faulty: bool,
+    /// Whether a restart that reports damage is wrong, and brings back everything.
+    pub checked: bool,
 }
 
 /// Runs one seed.
@@ -72,18 +79,15 @@ pub fn run(seed: u64) -> Result<Summary, String> {
         run.new_partition(PartitionId(id));
     }
     for life in 0..lives {
-        let steps = run.chance.between(20, 400);
+        let most = *run.chance.pick(&[30, 100, 300]);
+        let steps = run.chance.between(10, most);
         if run.chance.odds(1, 6) {
             run.plant();
         }
         for step in 0..steps {
             run.step().map_err(|error| format!("life {life} step {step}: {error}"))?;
         }
-        run = match run.again() {
-            Ok(next) => next,
-            Err(error) if error == "recovery" => return Ok(Summary::default()),
-            Err(error) => return Err(format!("end of life {life}: {error}")),
-        };
+        run = run.again().map_err(|error| format!("end of life {life}: {error}"))?;
     }
     run.last().map_err(|error| format!("at the end: {error}"))?;
     run.summary.trace = run.world.trace;
@@ -91,26 +95,45 @@ pub fn run(seed: u64) -> Result<Summary, String> {
 }
 
 impl Run {
-    fn first(chance: Chance, rest: Rest) -> Result<Self, String> {
+    /// A broker with a new device.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn first(chance: Chance, rest: Rest) -> Result<Self, String> {
         let mut chance = chance;
-        let world = recover::open(rest, 1, &mut chance)?;
-        let mut run = Self {
+        let mut epoch = 0;
+        let (world, _) = recover::open(rest, &mut epoch, &mut chance)?;
+        let run = Self {
             chance,
             world,
             logs: BTreeMap::new(),
             homes: BTreeMap::new(),
             configs: BTreeMap::new(),
-            epoch: 1,
+            epoch,
             next_partition: 100,
             next_value: 0,
             summary: Summary::default(),
             faulty: false,
+            checked: true,
         };
-        for id in 0..run.world.plan.journals {
-            let entry = run.world.plan.journal(id, 1);
-            run.world.with(usize::from(entry.shard.0), |store, _, now, out| store.create_journal(now, &entry, out));
-        }
         Ok(run)
+    }
+
+    /// Makes a partition with settings of its own in a journal.
+    pub fn add_partition(&mut self, id: PartitionId, journal: JournalId, config: TopicConfig) {
+        let retained = config.retention_bytes >= 0 || config.retention_ms >= 0;
+        self.homes.insert(id, journal);
+        self.logs.insert(id, Log { retained, ..Log::default() });
+        self.configs.insert(id, Arc::new(config));
+        self.tell_partition(id);
+    }
+
+    /// Deletes a partition for ever.
+    pub fn delete_partition(&mut self, id: PartitionId) {
+        let shard = self.shard(id);
+        self.world.with(shard, |store, _, now, _| store.delete_partition(now, id));
+        self.logs.remove(&id);
+        self.configs.remove(&id);
     }
 
     fn new_partition(&mut self, id: PartitionId) {
@@ -126,10 +149,7 @@ impl Run {
             timestamp_after_ms_max: i64::MAX,
             min_insync_replicas: 1,
         };
-        self.homes.insert(id, journal);
-        self.logs.insert(id, Log { retained, ..Log::default() });
-        self.configs.insert(id, Arc::new(config));
-        self.tell_partition(id);
+        self.add_partition(id, journal, config);
     }
 
     fn tell_partition(&mut self, id: PartitionId) {
@@ -186,7 +206,10 @@ impl Run {
     }
 
     /// Lets the model know what is committed, and compares the ends of every partition.
-    fn check(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&mut self) -> Result<(), String> {
         for (&id, log) in &mut self.logs {
             let journal = self.homes[&id];
             let shard = usize::from(self.world.plan.shard_of(journal.0).0);
@@ -212,10 +235,63 @@ impl Run {
         for _ in 0..records {
             self.next_value += 1;
             let mut value = self.next_value.to_le_bytes().to_vec();
-            value.extend(self.chance.bytes(usize::try_from(budget / records).expect("small")));
+            value.resize(8 + usize::try_from(budget / records).expect("small"), value[0]);
             builder.append(self.world.now.wall.0, None, Some(&value), &[]);
         }
         builder.finish(producer, &sums()).to_vec()
+    }
+
+    /// Appends one record of `bytes` to a partition, letting the broker work until it is taken.
+    ///
+    /// # Errors
+    /// When it is refused, or never taken.
+    pub fn put(&mut self, id: PartitionId, bytes: usize) -> Result<(), String> {
+        self.next_value += 1;
+        let mut value = self.next_value.to_le_bytes().to_vec();
+        value.resize(bytes.max(8), 0x5c);
+        let mut builder = BatchBuilder::new();
+        builder.append(self.world.now.wall.0, None, Some(&value), &[]);
+        let sent = builder.finish(Producer::NONE, &sums()).to_vec();
+        for _ in 0..200 {
+            match self.send(id, &sent) {
+                Ok(appended) => {
+                    self.taken(id, sent, &appended)?;
+                    return self.check();
+                }
+                Err(AppendError::Busy) => self.world.settle(&mut self.chance),
+                Err(AppendError::Full) => self.work(),
+                Err(error) => return Err(format!("append to partition {id}: {error:?}")),
+            }
+        }
+        Err(format!("append to partition {id}: no room for ever, {:?}", self.world.pool.counts()))
+    }
+
+    /// A second of housekeeping.
+    pub fn work(&mut self) {
+        self.world.pass_ms(600);
+        self.world.housekeep();
+        self.world.settle(&mut self.chance);
+    }
+
+    /// Moves a partition's log start up to `to` and waits for it; −1 is the high watermark.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn trim(&mut self, id: PartitionId, to: i64) -> Result<(), String> {
+        let shard = self.shard(id);
+        for _ in 0..100 {
+            let moved = self.world.with(shard, |store, arena, now, _| store.move_start(now, id, Offset(to), arena));
+            match moved {
+                Ok((at, _, position)) => {
+                    self.logs.get_mut(&id).expect("known").moves.push((at.0, position));
+                    self.world.settle(&mut self.chance);
+                    return self.check();
+                }
+                Err(AppendError::Busy | AppendError::Full) => self.work(),
+                Err(error) => return Err(format!("partition {id}: move to {to}: {error:?}")),
+            }
+        }
+        Err(format!("partition {id}: the start cannot be moved to {to}"))
     }
 
     fn append(&mut self) -> Result<(), String> {
@@ -351,10 +427,7 @@ impl Run {
     fn replace_partition(&mut self) {
         if self.logs.len() > 1 && self.chance.odds(1, 2) {
             let id = self.some_partition().expect("there are some");
-            let shard = self.shard(id);
-            self.world.with(shard, |store, _, now, _| store.delete_partition(now, id));
-            self.logs.remove(&id);
-            self.configs.remove(&id);
+            self.delete_partition(id);
         }
         self.next_partition += 1;
         self.new_partition(PartitionId(self.next_partition));
@@ -383,7 +456,10 @@ impl Run {
     }
 
     /// Reads until there is an answer.
-    fn fetch(&mut self, id: PartitionId, from: i64, bytes_max: usize) -> Result<(ReadOutcome, Vec<u8>), String> {
+    ///
+    /// # Errors
+    /// When there never is one.
+    pub fn fetch(&mut self, id: PartitionId, from: i64, bytes_max: usize) -> Result<(ReadOutcome, Vec<u8>), String> {
         let shard = self.shard(id);
         for _ in 0..1000 {
             let mut slices = Vec::new();
@@ -415,16 +491,24 @@ impl Run {
 
     /// Ends this life, by a crash or in order, and begins the next.
     fn again(mut self) -> Result<Self, String> {
-        self.summary.freed += self.world.told.freed;
-        self.summary.checkpoints += self.world.told.checkpoints;
         let orderly = self.chance.odds(1, 3);
         if orderly {
             self.stop()?;
         }
-        let fenced = self.world.told.fenced.len() as u64;
+        self.ended(orderly)?;
+        let (next, _) = self.restart(|_, _| {})?;
+        Ok(next)
+    }
+
+    /// Looks at what a life brought, before it ends.
+    fn ended(&mut self, orderly: bool) -> Result<(), String> {
+        let told = &self.world.told;
+        let fenced = told.fenced.len() as u64;
+        self.summary.freed += told.freed;
+        self.summary.checkpoints += told.checkpoints;
         self.summary.fenced += fenced;
         if fenced > 0 && !self.faulty {
-            return Err(format!("fenced without a fault: {:?}", self.world.told.fenced));
+            return Err(format!("fenced without a fault: {:?}", told.fenced));
         }
         self.check()?;
         let tails: usize = self.logs.values().map(|log| log.tail.len()).sum();
@@ -432,56 +516,77 @@ impl Run {
             let (plan, pool) = (&self.world.plan, self.world.pool.counts());
             return Err(format!("{tails} batches not durable after an orderly stop: {plan:?} {pool:?}"));
         }
+        Ok(())
+    }
+
+    /// Cuts the power, lets `harm` do something to the device, and brings the broker up again.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn restart(mut self, harm: impl FnOnce(&mut Rest, &mut Chance)) -> Result<(Self, Vec<JournalReport>), String> {
         let mut rest = self.world.crash(&mut self.chance);
         audit::acked_lies_there(&mut rest.disk, &self.logs)?;
-        if !recover::READY {
-            return Err("recovery".into());
-        }
-        self.epoch += 1;
+        harm(&mut rest, &mut self.chance);
         self.summary.restarts += 1;
         self.faulty = false;
-        let world = recover::open(rest, self.epoch, &mut self.chance)?;
+        let (world, reports) = recover::open(rest, &mut self.epoch, &mut self.chance)?;
+        for report in &reports {
+            let harmed = report.closed.is_some() || !report.damage.is_empty() || !report.damaged_batches.is_empty();
+            if self.checked && harmed {
+                return Err(format!("nothing was harmed, and yet {report:?}"));
+            }
+        }
         let mut next = Self { world, ..self };
         let ids: Vec<PartitionId> = next.logs.keys().copied().collect();
         for &id in &ids {
             next.tell_partition(id);
         }
         next.world.settle(&mut next.chance);
-        for id in ids {
-            next.recovered(id)?;
+        if next.checked {
+            for id in ids {
+                next.recovered(id)?;
+            }
+            next.check()?;
         }
-        next.check()?;
-        Ok(next)
+        Ok((next, reports))
     }
 
     fn recovered(&mut self, id: PartitionId) -> Result<(), String> {
         let shard = self.shard(id);
         let bounds = self.world.shards[shard].store.bounds(id).ok_or(format!("partition {id} is gone"))?;
-        let mut served = Vec::new();
-        let mut next = bounds.log_start.0;
-        while next < bounds.high_watermark.0 {
-            let (outcome, bytes) = self.fetch(id, next, 1 << 20)?;
-            let ReadOutcome::Data { .. } = outcome else {
-                return Err(format!("partition {id} after recovery, read at {next}: {outcome:?}, {bounds:?}"));
-            };
-            let mut rest = &bytes[..];
-            while let Ok((batch, after)) = BatchView::first(rest) {
-                next = batch.last_offset() + 1;
-                rest = after;
-            }
-            served.extend(bytes);
-        }
         let log = self.logs.get_mut(&id).expect("known");
         let tail = log.tail.len();
         let survived = log
-            .recover(bounds.log_start, bounds.high_watermark, bounds.log_end, &served)
+            .recover(bounds.log_start, bounds.high_watermark, bounds.log_end)
             .map_err(|error| format!("partition {id} after recovery: {error}"))?;
         self.summary.survived += survived as u64;
         self.summary.lost += (tail - survived) as u64;
+        self.read_through(id)
+    }
+
+    /// Reads a partition from its log start to its end.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read_through(&mut self, id: PartitionId) -> Result<(), String> {
+        let mut next = self.logs[&id].start;
+        while next < self.logs[&id].acked_end() {
+            let bytes_max = *self.chance.pick(&[1, 30_000, 1 << 20]);
+            let (outcome, bytes) = self.fetch(id, next, bytes_max)?;
+            let ReadOutcome::Data { .. } = outcome else {
+                return Err(format!("partition {id} after recovery, read at {next}: {outcome:?}"));
+            };
+            let log = &self.logs[&id];
+            next = log.check_served(next, &bytes).map_err(|error| format!("partition {id}, read through: {error}"))?;
+        }
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<(), String> {
+    /// Stops in order.
+    ///
+    /// # Errors
+    /// When that never ends.
+    pub fn stop(&mut self) -> Result<(), String> {
         for shard in 0..self.world.shards.len() {
             self.world.with(shard, |store, arena, now, out| store.stop(now, arena, out));
         }

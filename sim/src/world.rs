@@ -128,13 +128,12 @@ impl Plan {
 /// Something in flight.
 #[derive(Debug)]
 enum Op {
-    Write { token: u64, id: WriteId, fua: bool, arena_start: usize, bytes: Vec<u8> },
+    Write { token: u64, id: WriteId, fua: bool, arena_start: usize, len: usize },
     Flush { token: u64, mark: u64 },
     Read { token: u64, offset: u64, block: Block, len: usize },
     Extent { for_cleaning: bool },
     Free { extent: ExtentAddress },
     Checkpoint { journal: JournalId, bytes: Vec<u8>, replace: bool },
-    DeviceFailed { reason: String },
 }
 
 /// What goes wrong next, counted in completions of that kind.
@@ -303,11 +302,12 @@ impl World {
     fn begin(&mut self, shard: usize, effect: Effect) -> Option<Op> {
         match effect {
             Effect::Write { token, offset, arena_start, len, fua, .. } => {
-                let bytes = self.shards[shard].arena.frozen(arena_start, len).to_vec();
-                let id = self.disk.submit(offset, &bytes);
-                self.note(offset);
-                self.note((sums().crc64)(0, &bytes));
-                return Some(Op::Write { token, id, fua, arena_start, bytes });
+                let bytes = self.shards[shard].arena.frozen(arena_start, len);
+                let id = self.disk.submit(offset, bytes);
+                // A unit's header stands for all of it.
+                let sum = (sums().crc64)(0, &bytes[..128]);
+                self.note(offset ^ sum);
+                return Some(Op::Write { token, id, fua, arena_start, len });
             }
             Effect::Flush { token, .. } => return Some(Op::Flush { token, mark: self.disk.flush_submit() }),
             Effect::Read { token, offset, block, len, .. } => {
@@ -328,7 +328,12 @@ impl World {
             Effect::Fenced { journal, reason } => {
                 self.told.fenced.insert(journal, reason);
             }
-            Effect::DeviceFailed { reason, .. } => return Some(Op::DeviceFailed { reason }),
+            Effect::DeviceFailed { reason, .. } => {
+                // At once: no other shard may advance a durable position of the device before it knows.
+                for other in (0..self.shards.len()).filter(|&other| other != shard) {
+                    self.tell(other, Event::DeviceFailed { device: DEVICE, reason: reason.clone() });
+                }
+            }
         }
         None
     }
@@ -345,9 +350,9 @@ impl World {
         let (shard, op) = self.ops.swap_remove(at);
         self.note(at as u64);
         match op {
-            Op::Write { token, id, fua, arena_start, bytes } => {
-                let now = self.shards[shard].arena.frozen(arena_start, bytes.len());
-                assert!(now == bytes, "bytes changed while they were written");
+            Op::Write { token, id, fua, arena_start, len } => {
+                let now = self.shards[shard].arena.frozen(arena_start, len);
+                assert!(self.disk.flies(id, now), "bytes changed while they were written");
                 let result = if due(&mut self.faults.write) {
                     self.disk.fail(id, chance);
                     Err("write failed".into())
@@ -391,11 +396,6 @@ impl World {
                 self.store_file(journal, &bytes, replace);
                 self.tell(shard, Event::CheckpointDone { journal, result: Ok(()) });
             }
-            Op::DeviceFailed { reason } => {
-                for other in (0..self.shards.len()).filter(|&other| other != shard) {
-                    self.tell(other, Event::DeviceFailed { device: DEVICE, reason: reason.clone() });
-                }
-            }
         }
         true
     }
@@ -429,9 +429,10 @@ impl World {
     fn keep(&mut self) -> bool {
         if let Some(fill) = self.filling.take() {
             let grown = fill.grow.map_or(Ok(()), |len| self.disk.grow(len));
-            let zeros = vec![0; usize::try_from(fill.len).expect("an extent fits memory")];
-            let filled = grown.and_then(|()| self.disk.write(fill.offset, &zeros)).and_then(|()| self.disk.flush());
-            self.pool.done(if filled.is_ok() { Filled::Done } else { Filled::NoSpace });
+            if grown.is_ok() {
+                self.disk.fill(fill.offset, fill.len);
+            }
+            self.pool.done(if grown.is_ok() { Filled::Done } else { Filled::NoSpace });
             return true;
         }
         self.filling = self.pool.work();
