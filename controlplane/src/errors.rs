@@ -64,6 +64,8 @@ impl From<ProposeError> for Failure {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Refused(refused) => refused.into(),
+            // As with a full device: not an error that clients repeat for ever.
+            ProposeError::Full(why) => Self::new(ErrorCode::POLICY_VIOLATION, why),
             ProposeError::Failed(why) => Self::new(ErrorCode::KAFKA_STORAGE_ERROR, why),
         }
     }

@@ -27,6 +27,9 @@ pub enum ProposeError {
     /// The state machine refused it; nothing has changed.
     #[error("refused: {0:?}")]
     Refused(Refused),
+    /// The disk is full; nothing has changed, and what needs less room may still be made durable.
+    #[error("no room on the disk of the metadata: {0}")]
+    Full(String),
     /// The store cannot make anything durable any more; whether the command took effect is known after a restart.
     #[error("the metadata store has failed: {0}")]
     Failed(String),

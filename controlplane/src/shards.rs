@@ -107,21 +107,18 @@ impl ShardLinks {
     }
 
     /// Asks a shard and waits for as long as it takes.
-    pub fn command(
-        &self,
-        shard: ShardId,
-        command: ShardCommand,
-    ) -> impl Future<Output = Result<Outcome, Refusal>> + Send + '_ {
-        async move {
-            let link = self.links.get(usize::from(shard.0)).ok_or(Refusal::UnknownPartition)?;
-            let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-            let (sender, receiver) = oneshot::channel();
-            self.lock().insert(token, Waiting { shard, to: WaitingFor::Answer(sender) });
-            // Whoever gives up waiting takes its entry along.
-            let _forget = Forget { links: self, token };
-            link.send(ToShard::Command { token, command }).await.map_err(|_| Refusal::Stopping)?;
-            receiver.await.unwrap_or(Err(Refusal::Stopping))
-        }
+    ///
+    /// # Errors
+    /// What the shard refused.
+    pub async fn command(&self, shard: ShardId, command: ShardCommand) -> Result<Outcome, Refusal> {
+        let link = self.links.get(usize::from(shard.0)).ok_or(Refusal::UnknownPartition)?;
+        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        self.lock().insert(token, Waiting { shard, to: WaitingFor::Answer(sender) });
+        // Whoever gives up waiting takes its entry along.
+        let _forget = Forget { links: self, token };
+        link.send(ToShard::Command { token, command }).await.map_err(|_| Refusal::Stopping)?;
+        receiver.await.unwrap_or(Err(Refusal::Stopping))
     }
 
     /// An outcome has arrived from a shard.

@@ -225,6 +225,8 @@ pub fn decode_state(bytes: &[u8]) -> Result<State, DecodeError> {
     Ok(state)
 }
 
+type Pairs = Vec<(Arc<str>, Arc<str>)>;
+
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -400,7 +402,7 @@ impl Reader<'_> {
         Ok(JournalClass { replicas, compacted: bits & 4 != 0, lifetime, internal: bits & 8 != 0 })
     }
 
-    fn pairs(&mut self) -> Result<Vec<(Arc<str>, Arc<str>)>, DecodeError> {
+    fn pairs(&mut self) -> Result<Pairs, DecodeError> {
         self.list(2, |from| Ok((from.text()?, from.text()?)))
     }
 

@@ -114,3 +114,20 @@ pub enum Command {
         count: u32,
     },
 }
+
+impl Command {
+    /// Whether it makes the state larger. Commands that do not must find room even on a full disk.
+    #[must_use]
+    pub const fn grows(&self) -> bool {
+        match self {
+            Self::CreateTopic { .. }
+            | Self::CreatePartitions { .. }
+            | Self::SetConfigs { .. }
+            | Self::AlterConfigs { .. } => true,
+            Self::RegisterBroker { .. }
+            | Self::RaiseEpoch { .. }
+            | Self::DeleteTopic { .. }
+            | Self::AllocateProducerIds { .. } => false,
+        }
+    }
+}

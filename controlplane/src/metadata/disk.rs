@@ -3,6 +3,7 @@
 //! A commit is durable when `append` returns. The file never has holes: its pages are written when it grows, so that on a
 //! full disk the free pages within it still take small changes, and a broker there starts and deletes.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -19,8 +20,15 @@ const FORMAT: u32 = 1;
 const IDENTITY: TableDefinition<'static, &'static str, &'static [u8]> = TableDefinition::new("identity");
 /// Index of the command → its bytes.
 const LOG: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("log");
-/// One row: index of the last command in it → the state's bytes.
-const SNAPSHOT: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("snapshot");
+/// Index of the last command in it, number of the piece → a piece of the state's bytes.
+const SNAPSHOT: TableDefinition<'static, (u64, u32), &'static [u8]> = TableDefinition::new("snapshot");
+
+/// Bytes of a piece. Pages are powers of two: with its row's head this fits one of 16 KiB, which a file with holes between
+/// pages still has where it does not have one of a megabyte.
+const PIECE: usize = 15 << 10;
+
+/// Empty but while the file is made larger.
+const BALLAST: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("ballast");
 
 /// A snapshot is due when the log is at least this long and longer than the snapshot before: replay stays in the
 /// milliseconds and the cost of snapshots in proportion to what was written.
@@ -91,15 +99,34 @@ pub enum MetadataError {
     },
 }
 
+impl MetadataError {
+    /// Whether the disk is full, found out while the file was to grow. Where it is found out by a failed sync nobody can tell
+    /// what is on the disk.
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
+/// Gives the storage of a file, as often as it is asked.
+pub(crate) type Storage = Box<dyn Fn() -> io::Result<Box<dyn StorageBackend>> + Send>;
+
 /// The opened file and what it holds.
-#[derive(Debug)]
 pub struct MetadataFile {
     path: PathBuf,
-    database: Database,
+    /// `None` only while it is opened anew.
+    database: Option<Database>,
+    /// Gives the storage once more, for opening anew after an error.
+    storage: Storage,
     identity: Identity,
     next: u64,
     log_bytes: usize,
     snapshot_bytes: usize,
+}
+
+impl fmt::Debug for MetadataFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MetadataFile({})", self.path.display())
+    }
 }
 
 impl MetadataFile {
@@ -113,18 +140,36 @@ impl MetadataFile {
         cluster: Option<ClusterId>,
         broker: Option<BrokerId>,
     ) -> Result<(Self, State), MetadataError> {
-        let database = open_database(path)?;
+        let file = open_file(path)?;
+        // A duplicated descriptor shares the lock, which lasts until the last one is closed.
+        let storage = move || Ok(Box::new(WholeFile(file.try_clone()?)) as Box<dyn StorageBackend>);
+        Self::open_on(path, Box::new(storage), cluster, broker)
+    }
+
+    /// The same on any storage.
+    pub(crate) fn open_on(
+        path: &Path,
+        storage: Storage,
+        cluster: Option<ClusterId>,
+        broker: Option<BrokerId>,
+    ) -> Result<(Self, State), MetadataError> {
         let mut file = Self {
             path: path.to_owned(),
-            database,
+            database: None,
+            storage,
             identity: Identity { cluster: ClusterId(0), broker: BrokerId(0) },
             next: 1,
             log_bytes: 0,
             snapshot_bytes: 0,
         };
+        file.reopen()?;
         file.identity = match file.kept_identity()? {
             Some(kept) => file.compare(kept, cluster, broker)?,
-            None => file.write_identity(cluster, broker)?,
+            None => {
+                let identity = file.write_identity(cluster, broker)?;
+                file.headroom()??;
+                identity
+            }
         };
         let state = file.load()?;
         Ok((file, state))
@@ -136,13 +181,111 @@ impl MetadataFile {
         self.identity
     }
 
-    /// Appends commands to the log; durable when it returns.
+    fn database(&self) -> Result<&Database, redb::Error> {
+        // Opening anew has failed once: the database's own word for that.
+        self.database.as_ref().ok_or(redb::Error::PreviousIo)
+    }
+
+    /// Opens the database anew; after an I/O error it does nothing else any more.
+    fn reopen(&mut self) -> Result<(), MetadataError> {
+        self.database = None;
+        let storage = (self.storage)().map_err(|source| self.io_error(source))?;
+        let mut builder = Database::builder();
+        // 8 MiB of cache: the state lives in memory, the file is read once at start.
+        builder.set_cache_size(8 << 20);
+        let opened = builder.create_with_backend(Boxed(storage));
+        self.database = Some(opened.map_err(|error| self.database_error(error.into()))?);
+        Ok(())
+    }
+
+    /// Appends commands to the log; those that make the state larger only while there is headroom, so that the others always
+    /// find room. The inner error says that there is none: the commands are not there and never will be, but the log can go on.
     ///
     /// # Errors
-    /// The disk is full or broken.
-    pub fn append(&mut self, commands: &[Vec<u8>]) -> Result<(), MetadataError> {
+    /// Whether the commands are there cannot be told, or the disk has failed: the file cannot be used any more.
+    pub fn append_or_full(
+        &mut self,
+        commands: &[Vec<u8>],
+        grows: bool,
+    ) -> Result<Result<(), MetadataError>, MetadataError> {
+        if grows && let Err(full) = self.headroom()? {
+            return Ok(Err(full));
+        }
+        let result = self.append(commands);
+        self.or_full(result)
+    }
+
+    /// Replaces snapshot and log by a snapshot of `state`, which has every command of the log applied. The inner error says that
+    /// there is no room for it; the log goes on.
+    ///
+    /// # Errors
+    /// As with [`MetadataFile::append_or_full`].
+    pub fn snapshot_or_full(&mut self, state: &State) -> Result<Result<(), MetadataError>, MetadataError> {
+        let result = self.snapshot(state);
+        self.or_full(result)
+    }
+
+    fn or_full(&mut self, result: Result<(), MetadataError>) -> Result<Result<(), MetadataError>, MetadataError> {
+        match result {
+            Ok(()) => Ok(Ok(())),
+            Err(error) if error.is_full() => {
+                self.reopen()?;
+                // What failed must not have happened after all.
+                if self.last_index()? < self.next { Ok(Err(error)) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sees to it that the file is four times as large as what is in it: log, snapshot, and the next snapshot beside them.
+    /// Pages are two thirds full, and what a commit frees can be used only by the one after the next.
+    fn headroom(&mut self) -> Result<Result<(), MetadataError>, MetadataError> {
+        let used = self.log_bytes.max(LOG_BYTES_MIN) + 2 * self.snapshot_bytes;
+        let len = (self.storage)().and_then(|storage| storage.len()).map_err(|source| self.io_error(source))?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if 4 * used <= len {
+            return Ok(Ok(()));
+        }
+        // Half as much again, so that it is not soon to be done anew.
+        let result = self.grow(4 * used - len + len / 2);
+        self.or_full(result)
+    }
+
+    /// Makes the file larger by about `bytes`, which are free afterwards: rows of that size come and go.
+    fn grow(&self, bytes: usize) -> Result<(), MetadataError> {
         let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let transaction = self.database()?.begin_write()?;
+            {
+                let mut ballast = transaction.open_table(BALLAST)?;
+                let piece = vec![0; PIECE];
+                for number in 0..bytes / PIECE + 1 {
+                    ballast.insert(number as u64, &*piece)?;
+                }
+            }
+            transaction.commit()?;
+            let transaction = self.database()?.begin_write()?;
+            transaction.open_table(BALLAST)?.retain(|_, _| false)?;
+            transaction.commit()?;
+            Ok(())
+        };
+        write().map_err(|error| self.database_error(error))
+    }
+
+    /// Index of the last command in the log, or in the snapshot.
+    fn last_index(&self) -> Result<u64, MetadataError> {
+        let read = || -> Result<u64, redb::Error> {
+            let transaction = self.database()?.begin_read()?;
+            let log = transaction.open_table(LOG)?.last()?.map_or(0, |(index, _)| index.value());
+            let snapshot = transaction.open_table(SNAPSHOT)?.last()?.map_or(0, |(key, _)| key.value().0);
+            Ok(log.max(snapshot))
+        };
+        read().map_err(|error| self.database_error(error))
+    }
+
+    /// Appends commands to the log; durable when it returns.
+    pub(crate) fn append(&mut self, commands: &[Vec<u8>]) -> Result<(), MetadataError> {
+        let write = || -> Result<(), redb::Error> {
+            let transaction = self.database()?.begin_write()?;
             {
                 let mut log = transaction.open_table(LOG)?;
                 for (index, command) in (self.next..).zip(commands) {
@@ -164,18 +307,17 @@ impl MetadataFile {
         self.log_bytes >= LOG_BYTES_MIN.max(self.snapshot_bytes)
     }
 
-    /// Replaces snapshot and log by a snapshot of `state`, which has every command of the log applied.
-    ///
-    /// # Errors
-    /// The disk is full or broken; what was there before is still there.
-    pub fn snapshot(&mut self, state: &State) -> Result<(), MetadataError> {
+    /// See [`MetadataFile::snapshot_or_full`].
+    pub(crate) fn snapshot(&mut self, state: &State) -> Result<(), MetadataError> {
         let bytes = codec::encode_state(state);
         let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let transaction = self.database()?.begin_write()?;
             {
                 let mut snapshot = transaction.open_table(SNAPSHOT)?;
                 snapshot.retain(|_, _| false)?;
-                snapshot.insert(self.next - 1, &*bytes)?;
+                for (number, piece) in (0..).zip(bytes.chunks(PIECE)) {
+                    snapshot.insert((self.next - 1, number), piece)?;
+                }
                 transaction.open_table(LOG)?.retain(|_, _| false)?;
             }
             transaction.commit()?;
@@ -189,7 +331,7 @@ impl MetadataFile {
 
     fn kept_identity(&self) -> Result<Option<Identity>, MetadataError> {
         let read = || -> Result<Option<[Vec<u8>; 3]>, redb::Error> {
-            let transaction = self.database.begin_read()?;
+            let transaction = self.database()?.begin_read()?;
             let table = match transaction.open_table(IDENTITY) {
                 Ok(table) => table,
                 Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
@@ -240,7 +382,7 @@ impl MetadataFile {
         };
         let identity = Identity { cluster, broker: broker.unwrap_or(BrokerId(1)) };
         let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let transaction = self.database()?.begin_write()?;
             {
                 let mut table = transaction.open_table(IDENTITY)?;
                 table.insert("format", &FORMAT.to_le_bytes()[..])?;
@@ -259,9 +401,13 @@ impl MetadataFile {
     fn load(&mut self) -> Result<State, MetadataError> {
         type Rows = (Option<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>);
         let read = || -> Result<Rows, redb::Error> {
-            let transaction = self.database.begin_read()?;
-            let snapshot = transaction.open_table(SNAPSHOT)?;
-            let snapshot = snapshot.last()?.map(|(index, bytes)| (index.value(), bytes.value().to_vec()));
+            let transaction = self.database()?.begin_read()?;
+            let mut snapshot: Option<(u64, Vec<u8>)> = None;
+            for row in transaction.open_table(SNAPSHOT)?.iter()? {
+                let (key, piece) = row?;
+                let (_, bytes) = snapshot.get_or_insert_with(|| (key.value().0, Vec::new()));
+                bytes.extend_from_slice(piece.value());
+            }
             let mut log = Vec::new();
             for row in transaction.open_table(LOG)?.iter()? {
                 let (index, bytes) = row?;
@@ -326,21 +472,43 @@ fn database_error(path: &Path, source: redb::Error) -> MetadataError {
     }
 }
 
-fn open_database(path: &Path) -> Result<Database, MetadataError> {
+fn open_file(path: &Path) -> Result<File, MetadataError> {
     let io_error = |source| MetadataError::Io { path: path.to_owned(), source };
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io_error)?;
     }
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
     match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Err(MetadataError::InUse(path.to_owned())),
-        Err(fs::TryLockError::Error(source)) => return Err(io_error(source)),
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(MetadataError::InUse(path.to_owned())),
+        Err(fs::TryLockError::Error(source)) => Err(io_error(source)),
     }
-    let mut builder = Database::builder();
-    // 8 MiB of cache: the state lives in memory, the file is read once at start.
-    builder.set_cache_size(8 << 20);
-    builder.create_with_backend(WholeFile(file)).map_err(|error| database_error(path, error.into()))
+}
+
+/// Any storage behind one type.
+#[derive(Debug)]
+struct Boxed(Box<dyn StorageBackend>);
+
+impl StorageBackend for Boxed {
+    fn len(&self) -> Result<u64, io::Error> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), io::Error> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        self.0.write(offset, data)
+    }
 }
 
 /// A file without holes.
@@ -377,7 +545,8 @@ impl StorageBackend for WholeFile {
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
-        self.0.sync_data()
+        // "Full" is worth another try only where nothing was to be made durable yet.
+        self.0.sync_data().map_err(|error| io::Error::other(format!("sync: {error}")))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {

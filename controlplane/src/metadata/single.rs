@@ -196,7 +196,10 @@ impl Writer {
     fn commit(&mut self, batch: &mut Vec<Proposal>) -> Result<(), MetadataError> {
         let begun = Instant::now();
         let bytes: Vec<Vec<u8>> = batch.iter().map(|proposal| codec::encode_command(&proposal.command)).collect();
-        self.file.append(&bytes)?;
+        let grows = batch.iter().any(|proposal| proposal.command.grows());
+        if let Err(full) = self.file.append_or_full(&bytes, grows)? {
+            return self.refuse(batch, &full);
+        }
         let mut change = Change::default();
         let mut answers: Vec<Result<Answer, Refused>> = Vec::with_capacity(batch.len());
         let applying = {
@@ -228,10 +231,29 @@ impl Writer {
         }
         if self.file.wants_snapshot() {
             let state = self.shared.read();
-            if let Err(error) = self.file.snapshot(&state) {
-                tracing::warn!(%error, "no snapshot of the metadata; its log grows on");
+            if let Err(full) = self.file.snapshot_or_full(&state)? {
+                tracing::warn!(error = %full, "no snapshot of the metadata; its log grows on");
             }
         }
         Ok(())
+    }
+
+    /// There is no room for the batch. Commands that do not need more are tried once more without the others.
+    fn refuse(&mut self, batch: &mut Vec<Proposal>, full: &MetadataError) -> Result<(), MetadataError> {
+        tracing::warn!(error = %full, "no room for a change of metadata");
+        let (grow, mut others): (Vec<_>, Vec<_>) = batch.drain(..).partition(|proposal| proposal.command.grows());
+        let alone = grow.is_empty();
+        for proposal in grow {
+            let _ = proposal.reply.send(Err(ProposeError::Full(full.to_string())));
+        }
+        if alone {
+            for proposal in others {
+                let _ = proposal.reply.send(Err(ProposeError::Full(full.to_string())));
+            }
+            return Ok(());
+        }
+        let result = if others.is_empty() { Ok(()) } else { self.commit(&mut others) };
+        batch.append(&mut others);
+        result
     }
 }

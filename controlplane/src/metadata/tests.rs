@@ -11,6 +11,8 @@ use cluster::command::{DeviceUuid, Entropy};
 use cluster::{Local, State};
 use tempfile::TempDir;
 
+mod crash;
+
 use super::*;
 
 fn local(identity: Identity) -> Local {
