@@ -388,11 +388,15 @@ impl<P: Ports> Shard<P> {
 
     /// Closes connections on which nothing was asked, answered or sent for too long.
     pub(crate) fn close_idle(&mut self, now: Now) {
-        let idle_max = self.config.limits.idle_ms_max.saturating_mul(1_000_000);
+        let limits = &self.config.limits;
+        let idle_max = limits.idle_ms_max.saturating_mul(1_000_000);
+        let pressed = self.totals.unsent >= limits.response_bytes_total_max / 2;
+        let stall_max = if pressed { limits.stall_ms_max.saturating_mul(1_000_000) } else { idle_max };
         let is_idle = |conn: &&Conn<_>| {
             // A request in progress is the broker's to end, unless its client does not take the answers before it.
             let waits_for_us = !conn.requests.is_empty() && conn.unsent == 0;
-            !waits_for_us && conn.standing != Standing::Closing && now.mono.since(conn.active) >= idle_max
+            let quiet_max = if conn.unsent > 0 { stall_max } else { idle_max };
+            !waits_for_us && conn.standing != Standing::Closing && now.mono.since(conn.active) >= quiet_max
         };
         let idle: alloc::vec::Vec<ConnId> = self.conns.iter().filter(is_idle).map(|conn| conn.id).collect();
         for id in idle {

@@ -97,14 +97,16 @@ impl<S> Part<S> {
 
 impl<S> Fetch<S> {
     fn new(view: &FetchView<'_>, correlation: i32, deadline: Mono, bytes_limit: u32) -> Self {
+        let max_bytes = u32::try_from(view.max_bytes).unwrap_or(0).min(bytes_limit);
         Self {
             version: view.version,
             correlation,
             read_committed: view.isolation_level == 1,
             session: 0,
             incremental: false,
-            min_bytes: u32::try_from(view.min_bytes).unwrap_or(0),
-            max_bytes: u32::try_from(view.max_bytes).unwrap_or(0).min(bytes_limit),
+            // More than the answer may carry would be waited for in vain.
+            min_bytes: u32::try_from(view.min_bytes).unwrap_or(0).min(max_bytes),
+            max_bytes,
             deadline,
             topics: Vec::new(),
             slots: Vec::new(),
@@ -301,7 +303,10 @@ impl<P: Ports> Shard<P> {
         // Who waits keeps memory; when half of it is gone nobody does.
         let may_wait = self.totals.request_bytes < limits.request_bytes_total_max / 2 && self.stopping.is_none();
         let deadline = if may_wait { now.mono.plus_ms(u64::from(wait_ms)) } else { now.mono };
-        let mut fetch = Fetch::new(&view, header.correlation, deadline, limits.fetch_bytes_max);
+        // The less room there is for answers, the smaller each: who does not take its answers leaves some to the others.
+        let room = limits.response_bytes_total_max.saturating_sub(self.totals.unsent) / 8;
+        let bytes_limit = u32::try_from(room).unwrap_or(u32::MAX).clamp(FETCH_BYTES_MIN, limits.fetch_bytes_max);
+        let mut fetch = Fetch::new(&view, header.correlation, deadline, bytes_limit);
         let gathered = if view.replica_id >= 0 {
             // Followers do not exist yet, and nobody else gives a node's id here.
             Err(ErrorCode::INVALID_REQUEST)
@@ -471,6 +476,9 @@ impl<P: Ports> Shard<P> {
         }
     }
 }
+
+/// What a Fetch may carry however little room there is: 64 KiB, so that consumers go on.
+const FETCH_BYTES_MIN: u32 = 64 << 10;
 
 /// What a partition of a Fetch in progress costs in memory, beside its bytes in the request: slot, item, result.
 const SLOT_BYTES: usize = 160;

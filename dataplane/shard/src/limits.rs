@@ -52,8 +52,11 @@ pub struct Limits {
     pub gather_below: usize,
     /// Arena bytes in answers not sent above which batches are copied instead.
     pub pinned_bytes_max: usize,
-    /// Bytes of answers not sent, of all connections together, above which no Fetch is taken in.
+    /// Bytes of answers not sent, of all connections together, above which no Fetch is taken in. Each answer gets an eighth of
+    /// what is left at most.
     pub response_bytes_total_max: usize,
+    /// While half of that is used, a connection that has taken nothing of its answers for so long is closed.
+    pub stall_ms_max: u64,
     /// Reads that wait here for data, for Fetch requests of any shard; above it a Fetch is answered with what there is.
     pub waiting_reads_max: usize,
     /// Partitions in all waiting reads together: 40 bytes each and 16 in the index.
@@ -92,6 +95,7 @@ impl Default for Limits {
             gather_below: 4 << 10,
             pinned_bytes_max: 64 << 20,
             response_bytes_total_max: 256 << 20,
+            stall_ms_max: 30_000,
             waiting_reads_max: 16 << 10,
             waiting_partitions_max: 1 << 20,
             sessions_max: 1000,

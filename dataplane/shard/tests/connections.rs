@@ -369,6 +369,37 @@ fn idle_connections_are_closed_and_busy_ones_are_not() {
 }
 
 #[test]
+fn those_who_take_nothing_of_their_answers_cannot_starve_the_others() {
+    let limits = Limits { response_bytes_total_max: 4 << 20, ..Limits::default() };
+    let mut world = World::with(Plan { limits, ..Plan::default() });
+    world.create_topic("t", 1);
+    let mut good = world.connect(0);
+    for _ in 0..8 {
+        good.put(&mut world, "t", 0, batch_sized(200_000));
+    }
+    let mut stalled = Vec::new();
+    for _ in 0..40 {
+        let mut client = world.connect(0);
+        world.net(0).stall(client.id, true);
+        client.send(&mut world, ApiKey::Fetch, 12, &fetch("t", vec![want(0, 0)]));
+        world.run();
+        stalled.push(client);
+    }
+    world.shards[0].housekeep(world.now);
+    let queued = world.stats[0].response_bytes_queued.get();
+    assert!((3 << 20..5 << 20).contains(&queued), "{queued}");
+    // Those behind them come to their turn, and stall too.
+    for _ in 0..3 {
+        world.advance_ms(31_000);
+        world.shards[0].housekeep(world.now);
+        world.run();
+    }
+    assert!(stalled[..20].iter().all(|client| client.is_closed(&mut world)));
+    let response = good.fetch(&mut world, 12, &fetch("t", vec![want(0, 0)]));
+    assert!(!records(response.responses[0].partitions[0].records.as_ref()).is_empty());
+}
+
+#[test]
 fn when_a_connection_goes_its_waiting_fetches_go_too() {
     let mut world = World::with(Plan { shards: 2, ..Plan::default() });
     world.create_topic("t", 2);
