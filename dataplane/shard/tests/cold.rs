@@ -3,9 +3,10 @@
 
 mod world;
 
+use base::message::{Outcome, Refusal, ShardCommand};
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{ApiKey, FetchResponse};
-use world::kafka::{batch_of, batch_sized, decode, fetch, records, want};
+use world::kafka::{batch_at, batch_of, batch_sized, decode, fetch, records, want};
 use world::{Plan, World};
 
 fn only(response: &FetchResponse) -> &PartitionData {
@@ -60,4 +61,57 @@ fn a_cold_reader_does_not_hold_up_a_reader_of_the_tail() {
         !records(only(&decode::<FetchResponse>(ApiKey::Fetch, 12, cold.pop(&mut world).unwrap()).1).records.as_ref())
             .is_empty()
     );
+}
+
+#[test]
+fn commands_wait_for_the_device_too() {
+    let mut world = World::with(Plan { tail_bytes: 4 << 20, ..Plan::default() });
+    world.create_topic("t", 1);
+    let mut client = world.connect(0);
+    for at in 0..20 {
+        client.put(&mut world, "t", 0, batch_at(1_700_000_000_000 + at * 1000, 300_000));
+    }
+    let partition = world.partition_id("t", 0);
+    world.device(0).reads_stalled = true;
+    let read = world.command(0, ShardCommand::Read { partition, offset: base::Offset(2), bytes_max: 1 });
+    let timestamp = base::WallMs(1_700_000_003_500);
+    let find = world.command(0, ShardCommand::FindTime { partition, timestamp });
+    let newest = world.command(0, ShardCommand::FindMaxTime { partition });
+    world.run();
+    assert!(world.outcome(read).is_none(), "the device has not answered");
+    world.device(0).reads_stalled = false;
+    world.run();
+    let Some(Ok(Outcome::Records(bytes, bounds))) = world.outcome(read) else { panic!("no records") };
+    assert_eq!((records(Some(&bytes.into()))[0].0, bounds.high_watermark.0), (2, 20));
+    let Some(Ok(Outcome::Batch(Some(bytes)))) = world.outcome(find) else { panic!("no batch") };
+    assert_eq!(records(Some(&bytes.into()))[0].0, 4, "the first at or after that time");
+    let Some(Ok(Outcome::Batch(Some(bytes)))) = world.outcome(newest) else { panic!("no batch") };
+    assert_eq!(records(Some(&bytes.into()))[0].0, 19);
+}
+
+#[test]
+fn a_command_does_not_wait_for_the_device_for_ever() {
+    let mut world = World::with(Plan { tail_bytes: 4 << 20, ..Plan::default() });
+    world.create_topic("t", 1);
+    let mut client = world.connect(0);
+    for _ in 0..20 {
+        client.put(&mut world, "t", 0, batch_sized(300_000));
+    }
+    let partition = world.partition_id("t", 0);
+    world.device(0).reads_stalled = true;
+    let read = world.command(0, ShardCommand::Read { partition, offset: base::Offset(0), bytes_max: 1 });
+    let mut cold = world.connect(0);
+    cold.send(&mut world, ApiKey::Fetch, 12, &fetch("t", vec![want(0, 0)]).with_max_wait_ms(100));
+    world.run();
+    world.advance_ms(200);
+    world.run();
+    assert!(cold.pop(&mut world).is_none(), "the time is up, but the device is asked");
+    world.advance_ms(10_000);
+    world.run();
+    let (_, response) = decode::<FetchResponse>(ApiKey::Fetch, 12, cold.pop(&mut world).expect("an answer"));
+    assert!(records(only(&response).records.as_ref()).is_empty());
+    assert!(world.outcome(read).is_none());
+    world.advance_ms(20_000);
+    world.run();
+    assert!(matches!(world.outcome(read), Some(Err(Refusal::Busy))));
 }

@@ -34,8 +34,13 @@ pub fn batch_by(count: usize, value: &str, producer: Producer) -> Vec<u8> {
 
 /// One record of `len` bytes.
 pub fn batch_sized(len: usize) -> Vec<u8> {
+    batch_at(1_700_000_000_000, len)
+}
+
+/// One record of `len` bytes with a timestamp.
+pub fn batch_at(timestamp: i64, len: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
-    builder.append(1_700_000_000_000, None, Some(&vec![7; len]), &[]);
+    builder.append(timestamp, None, Some(&vec![7; len]), &[]);
     builder.finish(Producer::NONE, &Checksums::portable()).to_vec()
 }
 
