@@ -87,7 +87,7 @@ impl Context {
             && let Answer::Topic(topic) = &answer
             && let Some(groups) = self.groups.get()
         {
-            groups.topic_deleted(topic.name.clone());
+            groups.topic_deleted(topic.name.clone(), topic.id);
         }
         if applying.wait(bound).await {
             Ok(answer)

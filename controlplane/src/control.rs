@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use base::message::{ControlRequest, ToControl};
-use base::{ConnId, ShardId};
+use base::{ConnId, ShardId, TopicId};
 use protocol::api::{Api, ApiKey};
 use protocol::frame::Request;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -68,7 +68,7 @@ pub trait GroupApis: Send + Sync + 'static {
     fn closed(&self, shard: ShardId, conn: ConnId);
 
     /// A topic is deleted: offsets committed for it mean nothing any more. Must not block.
-    fn topic_deleted(&self, _topic: Arc<str>) {}
+    fn topic_deleted(&self, topic: Arc<str>, id: TopicId);
 }
 
 /// Whether the API belongs to [`GroupApis`].

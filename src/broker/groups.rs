@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::message::ControlRequest;
-use base::{ConnId, ShardId};
+use base::{ConnId, ShardId, TopicId};
 use controlplane::Control;
 use controlplane::control::{GroupApis, Reply};
 use controlplane::groups::{self, GroupRequest, GroupsHandle, HostConfig};
@@ -19,6 +19,7 @@ const WATCH: Duration = Duration::from_secs(5);
 /// The way from the control plane to the group coordinator.
 pub(super) struct Groups {
     requests: mpsc::UnboundedSender<(ControlRequest, Reply)>,
+    handle: GroupsHandle,
     committed: Arc<Mutex<Vec<Committed>>>,
 }
 
@@ -32,8 +33,8 @@ impl Groups {
         let (requests, queue) = mpsc::unbounded_channel();
         tokio::spawn(hand_over(queue, handle.clone()));
         let committed = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(watch(handle, committed.clone()));
-        Self { requests, committed }
+        tokio::spawn(watch(handle.clone(), committed.clone()));
+        Self { requests, handle, committed }
     }
 
     /// Committed offsets as they were a moment ago.
@@ -76,6 +77,11 @@ impl GroupApis for Groups {
     fn request(&self, request: ControlRequest, reply: Reply) {
         // The coordinator's task lives as long as this sender; a reply that is dropped closes its connection.
         let _ = self.requests.send((request, reply));
+    }
+
+    fn topic_deleted(&self, topic: Arc<str>, id: TopicId) {
+        let handle = self.handle.clone();
+        tokio::spawn(async move { handle.topic_deleted(topic, id).await });
     }
 
     fn closed(&self, _shard: ShardId, _conn: ConnId) {

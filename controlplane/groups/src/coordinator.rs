@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::{Epoch, Mono, Now, WallMs};
+use base::{Epoch, Mono, Now, TopicId, WallMs};
 
 use crate::classic::{Classic, Ctx};
 use crate::event::{Effect, Event, Join, Leave, LeftMember, Member, Reply, Sync, Token};
@@ -42,7 +42,7 @@ struct Shelf {
     live_bytes: usize,
     sweep: Option<TimerId>,
     /// Topics whose offsets could not be removed.
-    topics_left: Vec<Arc<str>>,
+    topics_left: Vec<(Arc<str>, TopicId)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,15 @@ impl Group {
     fn is_void(&self) -> bool {
         self.appends == 0 && self.stored.is_none() && self.offsets.is_empty() && self.classic.is_idle()
     }
+}
+
+/// What the coordinator counts.
+#[cfg(test)]
+pub(crate) struct Footprint {
+    pub(crate) member_bytes: usize,
+    pub(crate) append_bytes: usize,
+    pub(crate) live_bytes: usize,
+    pub(crate) timers: usize,
 }
 
 /// A DeleteGroups whose groups are deleted one by one.
@@ -121,7 +130,7 @@ impl Coordinator {
             Event::Commit(token, commit) => self.commit(now, token, &commit, out),
             Event::DeleteGroups(token, groups) => self.delete_groups(now, token, &groups, out),
             Event::DeleteOffsets(token, delete) => self.delete_offsets(now, token, &delete, out),
-            Event::TopicDeleted(topic) => self.topic_deleted(now, topic, out),
+            Event::TopicDeleted(topic, id) => self.topic_deleted(now, topic, id, out),
             Event::Appended { slot, upto } => self.settle(now, slot, upto, None, out),
             Event::AppendFailed { slot, upto, error } => self.settle(now, slot, upto, Some(error), out),
             Event::Tick => self.tick(now, out),
@@ -307,9 +316,10 @@ impl Coordinator {
             Then::OffsetsDeleted { token, results } => {
                 out.push(Effect::Reply(token, Reply::DeleteOffsets(error.map_or(Ok(results), Err))));
             }
-            Then::TopicCleared { topic } => {
-                if error.is_some() {
-                    self.slots[index].topics_left.push(topic);
+            Then::TopicCleared { topic, id } => {
+                let left = &mut self.slots[index].topics_left;
+                if error.is_some() && !left.contains(&(topic.clone(), id)) {
+                    left.push((topic, id));
                 }
             }
         }
@@ -355,6 +365,16 @@ impl Coordinator {
     /// Estimated bytes of members and of everything committed.
     fn state_bytes(&self) -> usize {
         self.member_bytes + self.slots.iter().map(|shelf| shelf.live_bytes).sum::<usize>()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn footprint(&self) -> Footprint {
+        Footprint {
+            member_bytes: self.member_bytes,
+            append_bytes: self.append_bytes(),
+            live_bytes: self.state_bytes() - self.member_bytes,
+            timers: self.timers.len(),
+        }
     }
 
     fn append_bytes(&self) -> usize {

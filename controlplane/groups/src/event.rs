@@ -29,8 +29,8 @@ pub enum Event<'a> {
     DeleteGroups(Token, Vec<&'a str>),
     /// OffsetDelete.
     DeleteOffsets(Token, DeleteOffsets<'a>),
-    /// A topic is deleted: its committed offsets go.
-    TopicDeleted(&'a str),
+    /// A topic is deleted: offsets committed for it go. Those of a later topic of the same name, which has another id, stay.
+    TopicDeleted(&'a str, TopicId),
     /// Everything handed out for `slot` up to `upto` is durable. Appends of a slot become durable in order.
     Appended {
         /// Where.

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::Epoch;
+use base::{Epoch, TopicId};
 
 use crate::event::{Effect, RejectedCommit, Token};
 use crate::{Error, Record, Slot};
@@ -29,7 +29,7 @@ pub(crate) enum Then {
     /// Answer an OffsetDelete.
     OffsetsDeleted { token: Token, results: Vec<Vec<Result<(), Error>>> },
     /// Offsets of a deleted topic are gone; if not, try again.
-    TopicCleared { topic: Arc<str> },
+    TopicCleared { topic: Arc<str>, id: TopicId },
 }
 
 /// Records on their way.

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::WallMs;
+use base::{TopicId, WallMs};
 
 use crate::{FetchedOffset, OffsetValue, Record};
 
@@ -15,6 +15,8 @@ struct Entry {
     committed: Option<OffsetValue>,
     /// Records of it on their way, values and tombstones alike.
     pending: u32,
+    /// The topic's id in the newest value, be it committed or on its way.
+    newest: TopicId,
 }
 
 /// Offsets by topic and partition. Only durable ones are ever shown.
@@ -59,6 +61,9 @@ impl Offsets {
         };
         let entry = self.topics.entry(topic.clone()).or_default().entry(partition).or_default();
         entry.pending += 1;
+        if let Some(value) = &value {
+            entry.newest = value.topic_id;
+        }
         Record::Offset { group: group.clone(), topic, partition, value }
     }
 
@@ -69,9 +74,8 @@ impl Offsets {
         }
         if taken {
             self.apply(topic, partition, value);
-        } else {
-            self.prune(topic, partition);
         }
+        self.prune(topic, partition);
     }
 
     /// Takes over a durable record.
@@ -82,7 +86,11 @@ impl Offsets {
                     Some(partitions) => partitions,
                     None => self.topics.entry(topic.clone()).or_default(),
                 };
-                partitions.entry(partition).or_default().committed = Some(value.clone());
+                let entry = partitions.entry(partition).or_default();
+                entry.committed = Some(value.clone());
+                if entry.pending == 0 {
+                    entry.newest = value.topic_id;
+                }
             }
             None => {
                 if let Some(entry) = self.topics.get_mut(topic).and_then(|partitions| partitions.get_mut(&partition)) {
@@ -95,8 +103,13 @@ impl Offsets {
 
     fn prune(&mut self, topic: &Arc<str>, partition: i32) {
         let Some(partitions) = self.topics.get_mut(topic) else { return };
-        if partitions.get(&partition).is_some_and(|entry| entry.committed.is_none() && entry.pending == 0) {
-            partitions.remove(&partition);
+        if let Some(entry) = partitions.get_mut(&partition).filter(|entry| entry.pending == 0) {
+            match &entry.committed {
+                Some(value) => entry.newest = value.topic_id,
+                None => {
+                    partitions.remove(&partition);
+                }
+            }
         }
         if partitions.is_empty() {
             self.topics.remove(topic);
@@ -129,14 +142,17 @@ impl Offsets {
         all.filter(|(_, offsets)| !offsets.is_empty()).collect()
     }
 
-    /// Topics that have an entry.
-    pub(crate) fn topics(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.topics.keys()
+    /// Topics that have an entry, with the ids that their newest values name.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (Arc<str>, TopicId)> {
+        let topics = self.topics.iter();
+        topics.flat_map(|(topic, partitions)| partitions.values().map(move |entry| (topic.clone(), entry.newest)))
     }
 
-    /// Partitions of a topic that have an entry.
-    pub(crate) fn partitions(&self, topic: &str) -> Vec<i32> {
-        self.topics.get(topic).map(|partitions| partitions.keys().copied().collect()).unwrap_or_default()
+    /// Partitions of a topic whose newest value is of the topic with this id. A value without an id may be of any.
+    pub(crate) fn partitions_of(&self, topic: &str, id: TopicId) -> Vec<i32> {
+        let partitions = self.topics.get(topic).into_iter().flatten();
+        let of = partitions.filter(|(_, entry)| entry.newest == id || entry.newest == TopicId::ZERO);
+        of.map(|(index, _)| *index).collect()
     }
 
     /// Topic and partition of every entry.
@@ -193,12 +209,6 @@ fn fetched(partition: i32, value: Option<&OffsetValue>) -> FetchedOffset {
             metadata: value.metadata.clone(),
             topic_id: value.topic_id,
         },
-        None => FetchedOffset {
-            partition,
-            offset: -1,
-            leader_epoch: -1,
-            metadata: "".into(),
-            topic_id: base::TopicId::ZERO,
-        },
+        None => FetchedOffset { partition, offset: -1, leader_epoch: -1, metadata: "".into(), topic_id: TopicId::ZERO },
     }
 }

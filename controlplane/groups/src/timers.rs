@@ -52,4 +52,9 @@ impl Timers {
     pub(crate) fn due(&mut self, now: Mono) -> Option<Timer> {
         (self.next()? <= now).then(|| self.set.pop_first()).flatten().map(|(_, timer)| timer)
     }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.set.len()
+    }
 }

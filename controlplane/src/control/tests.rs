@@ -153,6 +153,8 @@ impl GroupApis for NoGroups {
     }
 
     fn closed(&self, _shard: ShardId, _conn: ConnId) {}
+
+    fn topic_deleted(&self, _topic: Arc<str>, _id: base::TopicId) {}
 }
 
 /// A control plane over fake shards.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::image::TopicEntry;
 use base::message::Refusal;
-use base::{Epoch, Mono, Now, Offset, WallMs};
+use base::{Epoch, Mono, Now, Offset, TopicId, WallMs};
 use groups::{Config, Coordinator, Effect, Event, Record, Reply, Slot, Token};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -208,7 +208,7 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
     fn message(&mut self, message: Message) {
         match message {
             Message::Request(request) => self.request(request),
-            Message::TopicDeleted(topic) => self.event(Event::TopicDeleted(&topic)),
+            Message::TopicDeleted(topic, id) => self.event(Event::TopicDeleted(&topic, id)),
             Message::Committed(sender) => {
                 let all = self.machine.committed().map(|(group, topics)| (group.clone(), topics)).collect();
                 let _ = sender.send(all);
@@ -348,9 +348,10 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
         self.event(Event::Loaded(slot));
         // A topic may have been deleted just before the broker stopped, or while the slot was read.
         let image = self.catalog.image();
-        for topic in self.machine.topics(slot) {
-            if image.topics.get(&*topic).is_none() {
-                self.event(Event::TopicDeleted(&topic));
+        for (topic, id) in self.machine.topics(slot) {
+            let now = image.topics.get(&*topic).map(|entry| entry.id);
+            if now.is_none_or(|now| now != id && id != TopicId::ZERO) {
+                self.event(Event::TopicDeleted(&topic, id));
             }
         }
     }

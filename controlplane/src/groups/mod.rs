@@ -16,8 +16,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Checksums;
 use base::image::{Image, TopicEntry};
+use base::{Checksums, TopicId};
 use groups::{Config, FetchedTopics, TrimPolicy};
 use tokio::sync::{mpsc, oneshot};
 
@@ -89,7 +89,7 @@ const REQUEST_QUEUE: usize = 1024;
 
 enum Message {
     Request(GroupRequest),
-    TopicDeleted(Arc<str>),
+    TopicDeleted(Arc<str>, TopicId),
     Committed(oneshot::Sender<Vec<GroupOffsets>>),
 }
 
@@ -108,9 +108,9 @@ impl GroupsHandle {
         self.send(Message::Request(request)).await;
     }
 
-    /// A topic is deleted: its committed offsets go.
-    pub async fn topic_deleted(&self, topic: Arc<str>) {
-        self.send(Message::TopicDeleted(topic)).await;
+    /// A topic is deleted: offsets committed for it go.
+    pub async fn topic_deleted(&self, topic: Arc<str>, id: TopicId) {
+        self.send(Message::TopicDeleted(topic, id)).await;
     }
 
     /// Committed offsets of all groups, for metrics.

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::Now;
+use base::{Now, TopicId};
 
 use super::{Coordinator, Gather, Group, Stage};
 use crate::classic::Ctx;
@@ -58,24 +58,24 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn topic_deleted(&mut self, now: Now, topic: &str, out: &mut Vec<Effect>) {
+    pub(super) fn topic_deleted(&mut self, now: Now, topic: &str, id: TopicId, out: &mut Vec<Effect>) {
         for index in 0..self.slots.len() {
             // A slot that is still being read is told again once it is served.
             if self.slots[index].stage == Stage::Served {
-                self.clear_topic(now, index, topic, out);
+                self.clear_topic(now, index, topic, id, out);
             }
         }
     }
 
-    fn clear_topic(&mut self, now: Now, index: usize, topic: &str, out: &mut Vec<Effect>) {
+    fn clear_topic(&mut self, now: Now, index: usize, topic: &str, id: TopicId, out: &mut Vec<Effect>) {
         let groups = self.slots[index].groups.iter();
-        let groups = groups.filter(|(_, group)| group.offsets.topics().any(|name| &**name == topic));
+        let groups = groups.filter(|(_, group)| !group.offsets.partitions_of(topic, id).is_empty());
         for name in groups.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.with(now, &name, out, |group, ctx| {
-                let partitions = group.offsets.partitions(topic).into_iter();
+                let partitions = group.offsets.partitions_of(topic, id).into_iter();
                 let records = partitions.map(|index| group.offsets.record(&ctx.group, topic, index, None));
                 let records: Vec<_> = records.collect();
-                ctx.append(records, Then::TopicCleared { topic: topic.into() });
+                ctx.append(records, Then::TopicCleared { topic: topic.into(), id });
             });
         }
     }
@@ -86,8 +86,8 @@ impl Coordinator {
         if self.slots[index].stage != Stage::Served {
             return;
         }
-        for topic in core::mem::take(&mut self.slots[index].topics_left) {
-            self.clear_topic(now, index, &topic, out);
+        for (topic, id) in core::mem::take(&mut self.slots[index].topics_left) {
+            self.clear_topic(now, index, &topic, id, out);
         }
         for name in self.slots[index].groups.keys().cloned().collect::<Vec<_>>() {
             let retention_ms = self.config.offsets_retention_ms;

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::{Epoch, Now};
+use base::{Epoch, Now, TopicId};
 
 use super::{Coordinator, Group, Shelf, Stage};
 use crate::classic::{Classic, Ctx};
@@ -119,12 +119,12 @@ impl Coordinator {
         records
     }
 
-    /// Topics that have offsets committed in the slot.
+    /// Topics that have offsets committed in the slot, by name and by the id they had; zero when it is unknown.
     #[must_use]
-    pub fn topics(&self, slot: Slot) -> Vec<Arc<str>> {
+    pub fn topics(&self, slot: Slot) -> Vec<(Arc<str>, TopicId)> {
         let Some(shelf) = self.index(slot).map(|index| &self.slots[index]) else { return Vec::new() };
-        let mut topics: Vec<Arc<str>> =
-            shelf.groups.values().flat_map(|group| group.offsets.topics().cloned()).collect();
+        let mut topics: Vec<(Arc<str>, TopicId)> =
+            shelf.groups.values().flat_map(|group| group.offsets.topics()).collect();
         topics.sort_unstable();
         topics.dedup();
         topics

@@ -36,6 +36,8 @@ pub(crate) struct World {
     /// Durable records.
     pub(crate) log: Vec<(Slot, Record)>,
     pub(crate) tokens: u64,
+    /// Id of the topics that are committed to.
+    pub(crate) topic_id: TopicId,
 }
 
 /// What most joins look like.
@@ -73,6 +75,7 @@ impl World {
             flying: VecDeque::new(),
             log: Vec::new(),
             tokens: 0,
+            topic_id: TopicId(7),
         };
         world.machine.set_slots(SLOTS);
         world.load(1);
@@ -205,7 +208,7 @@ impl World {
 
     pub(crate) fn commit(&mut self, member: Member<'_>, topic: &str, partition: i32, offset: i64) -> Token {
         let partition = CommitPartition { index: partition, offset, leader_epoch: 3, metadata: "note", refused: None };
-        let topics = vec![CommitTopic { name: topic, id: TopicId(7), partitions: vec![partition] }];
+        let topics = vec![CommitTopic { name: topic, id: self.topic_id, partitions: vec![partition] }];
         self.ask(|token| Event::Commit(token, Commit { member, topics }))
     }
 

@@ -218,7 +218,7 @@ fn offsets_of_a_deleted_topic_go_even_those_on_their_way() {
     world.commit(who("g", "", -1), "kept", 0, 5);
     world.durable();
     let token = world.commit(who("g", "", -1), "t", 1, 5);
-    world.event(Event::TopicDeleted("t"));
+    world.event(Event::TopicDeleted("t", TopicId(7)));
     world.durable();
     assert!(world.committed(token).is_ok());
     assert_eq!((world.offset("g", "t", 0), world.offset("g", "t", 1), world.offset("g", "kept", 0)), (-1, -1, 5));
@@ -232,12 +232,25 @@ fn removal_of_a_topics_offsets_is_tried_again_when_it_fails() {
     let mut world = World::new();
     world.commit(who("g", "", -1), "t", 0, 5);
     world.durable();
-    world.event(Event::TopicDeleted("t"));
+    world.event(Event::TopicDeleted("t", TopicId(7)));
     world.fail(Error::CoordinatorNotAvailable);
     assert_eq!(world.offset("g", "t", 0), 5);
     world.pass(600_000);
     world.durable();
     assert_eq!(world.offset("g", "t", 0), -1);
+}
+
+#[test]
+fn offsets_of_a_later_topic_of_the_same_name_stay() {
+    let mut world = World::new();
+    world.commit(who("g", "", -1), "t", 0, 5);
+    world.durable();
+    world.commit(who("g", "", -1), "t", 1, 5);
+    for id in [TopicId(6), TopicId(8)] {
+        world.event(Event::TopicDeleted("t", id));
+        world.durable();
+        assert_eq!((world.offset("g", "t", 0), world.offset("g", "t", 1)), (5, 5), "they are of topic 7");
+    }
 }
 
 const DAY: u64 = 86_400_000;

@@ -88,7 +88,7 @@ fn live_bytes_follow_the_live_keys() {
     assert!(total(&world) > live);
     world.restart(Config::default());
     assert!(total(&world) > live);
-    world.event(Event::TopicDeleted("t"));
+    world.event(Event::TopicDeleted("t", TopicId(7)));
     world.durable();
     world.pass(60_000);
     world.durable();

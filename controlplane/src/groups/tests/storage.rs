@@ -124,7 +124,7 @@ async fn offsets_of_a_deleted_topic_go_at_once_or_at_the_next_start() {
     world.commit("g", "t", 0, 5).await;
     world.commit("g", "u", 0, 6).await;
     world.catalog.delete("t");
-    world.handle.topic_deleted("t".into()).await;
+    world.handle.topic_deleted("t".into(), TopicId(11)).await;
     // The broker stops before it can tell the coordinator of the second.
     world.catalog.delete("u");
     let world = world.restart().await;
