@@ -78,7 +78,8 @@ fn rows(profile: &Profile) -> Vec<Row> {
             row("ring", &name, &format!("shard {other}"), DEPTHS.shard, bytes);
         }
     }
-    let thread = |what: &str, to: &str| Row { what: what.into(), from: String::new(), to: to.into(), slots: 0, bytes: 0 };
+    let thread =
+        |what: &str, to: &str| Row { what: what.into(), from: String::new(), to: to.into(), slots: 0, bytes: 0 };
     rows.push(thread("thread: keeper", "zero-fills extents, writes checkpoints"));
     rows.push(thread("thread: metadata", "the durable log of topics and settings"));
     rows.push(thread("threads: tokio", "groups, admin APIs, HTTP"));

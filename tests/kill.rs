@@ -67,7 +67,13 @@ impl Load {
         }
     }
 
-    fn connection(&mut self, target: SocketAddr, producer: (i64, i16), stop: &AtomicBool, acks: &AtomicU64) -> Attempt<()> {
+    fn connection(
+        &mut self,
+        target: SocketAddr,
+        producer: (i64, i16),
+        stop: &AtomicBool,
+        acks: &AtomicU64,
+    ) -> Attempt<()> {
         let mut wire = Wire::connect(target)?;
         for sent in &self.unacked {
             wire.send_produce(TOPIC, self.partition, &sent.bytes)?;
@@ -143,8 +149,7 @@ fn kill_again_and_again(flags: &[&str], rounds: u64, seed: u64) {
         .map(|partition| {
             let (address, stop, acks) = (address.clone(), stop.clone(), acks.clone());
             std::thread::spawn(move || {
-                let mut load =
-                    Load { partition, next: 0, sequence: 0, unacked: VecDeque::new(), acked: Vec::new() };
+                let mut load = Load { partition, next: 0, sequence: 0, unacked: VecDeque::new(), acked: Vec::new() };
                 load.run(&address, &stop, &acks);
                 load
             })

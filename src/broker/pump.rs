@@ -29,7 +29,8 @@ pub(super) async fn to_shard(mut queue: mpsc::Receiver<ToShard>, ring: ControlSe
 /// What all shards say into one queue, until every shard is gone or nobody listens.
 pub(super) async fn from_shards(receiver: ControlReceiver, queue: mpsc::Sender<ToControl>) -> io::Result<()> {
     // SAFETY: the receiver owns its eventfd and gives the same one until it is dropped, which the `AsyncFd` does.
-    let mut receiver = unsafe { AsyncFd::register_with_interest(receiver, Interest::READABLE) }.map_err(io::Error::from)?;
+    let mut receiver =
+        unsafe { AsyncFd::register_with_interest(receiver, Interest::READABLE) }.map_err(io::Error::from)?;
     loop {
         while let Some(message) = receiver.get_mut().try_recv() {
             if queue.send(message).await.is_err() {
@@ -52,4 +53,3 @@ pub(super) async fn from_shards(receiver: ControlReceiver, queue: mpsc::Sender<T
         receiver.get_ref().doze().drain();
     }
 }
-

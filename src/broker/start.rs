@@ -75,8 +75,9 @@ impl Sockets {
             })?;
             kafka.push(socket);
         }
-        let http = TcpListener::bind(config.http)
-            .with_context(|| format!("/metrics cannot bind {}: choose another http.bind (--metrics-listen)", config.http))?;
+        let http = TcpListener::bind(config.http).with_context(|| {
+            format!("/metrics cannot bind {}: choose another http.bind (--metrics-listen)", config.http)
+        })?;
         http.set_nonblocking(true)?;
         Ok(Self { kafka, http })
     }
@@ -176,7 +177,10 @@ fn open_stores(
         match recovering.stores(devices, &metadata.image()) {
             Ok(opened) => return Ok(opened),
             Err(RecoveryError::EpochTooLow { seen }) => {
-                tracing::warn!(seen = seen.0, "an epoch was used that is recorded nowhere else; the epoch is raised above it");
+                tracing::warn!(
+                    seen = seen.0,
+                    "an epoch was used that is recorded nowhere else; the epoch is raised above it"
+                );
                 runtime
                     .block_on(metadata.propose(Command::RaiseEpoch { broker: identity.broker, above: seen }))
                     .map_err(|error| anyhow::anyhow!("{error}"))?;
@@ -219,7 +223,8 @@ impl ShardParts {
         if let Some(warning) = warning.filter(|_| shard == 0) {
             tracing::warn!("{warning}");
         }
-        let network = KernelNetwork::new(ring.clone(), self.network, self.listeners, self.intake).context("the network")?;
+        let network =
+            KernelNetwork::new(ring.clone(), self.network, self.listeners, self.intake).context("the network")?;
         let backends = Backends { arena, network, devices, neighbours: self.neighbours, log: KernelPorts };
         Ok((Shard::new(thread::now(), self.config, self.store, self.image, backends, self.stats), ()))
     }
@@ -246,7 +251,12 @@ fn wire(config: &BrokerConfig, sockets: Sockets, recovered: Recovered, level: Lo
     let ends = wiring.shards.into_iter().zip(stores).zip(keeper_links).zip(net::intakes(&wakers)).zip(&stats);
     for (id, ((((end, store), keeper), intake), stats)) in (0u16..).zip(ends) {
         let parts = ShardParts {
-            config: ShardConfig { id: ShardId(id), shards: profile.shards, hash_seed, limits: settings::limits(config) },
+            config: ShardConfig {
+                id: ShardId(id),
+                shards: profile.shards,
+                hash_seed,
+                limits: settings::limits(config),
+            },
             store,
             image: image.clone(),
             stats: stats.clone(),

@@ -15,7 +15,9 @@ use dataplane::keeper::{Checkpoints, KeptDevice, SpaceStats};
 use journal::Store;
 use journal::device::{Device, Found};
 use journal::pool::{Pool, PoolConfig};
-use journal::recovery::{JournalReport, OpenDevice, RecoveryError, RecoveryReport, highest_epoch, pool_start, share_pairs};
+use journal::recovery::{
+    JournalReport, OpenDevice, RecoveryError, RecoveryReport, highest_epoch, pool_start, share_pairs,
+};
 use journal::storage::Storage as _;
 use journal::store::{Durability, StoreConfig};
 
@@ -232,7 +234,12 @@ pub(super) fn log_report(report: &JournalReport) {
         return;
     }
     for damage in &report.damage {
-        tracing::error!(journal, start = damage.start.0, end = damage.end.0, "damaged; what can be read of it is served");
+        tracing::error!(
+            journal,
+            start = damage.start.0,
+            end = damage.end.0,
+            "damaged; what can be read of it is served"
+        );
     }
     for (partition, offset) in &report.damaged_batches {
         tracing::error!(journal, partition = partition.0, offset = offset.0, "this batch is damaged");
@@ -256,4 +263,3 @@ pub(super) fn log_report(report: &JournalReport) {
         "journal recovered"
     );
 }
-

@@ -6,6 +6,7 @@
 mod args;
 mod common;
 mod consume;
+mod demo;
 mod group;
 mod interrupt;
 mod produce;
@@ -106,7 +107,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Check(args) => crate::broker::check(&args),
         Command::Topology(args) => crate::topology::topology(&args),
         Command::Inspect(args) => crate::broker::inspect(&args),
-        Command::Demo(_) => anyhow::bail!("not yet"),
+        Command::Demo(args) => demo::run(&args),
         Command::Topic(args) => topic::run(args),
         Command::Group(args) => group::run(args),
         Command::Produce(args) => produce::run(&args),
