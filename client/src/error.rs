@@ -138,6 +138,18 @@ impl Error {
         }
     }
 
+    /// The same error for another request that shared its connection.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Disconnected { address, source } => Self::Disconnected {
+                address: address.clone(),
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
+            Self::Timeout { what, ms } => Self::Timeout { what: what.clone(), ms: *ms },
+            other => Self::Invalid(other.to_string()),
+        }
+    }
+
     /// Whether the same call may succeed later.
     #[must_use]
     pub const fn is_retriable(&self) -> bool {

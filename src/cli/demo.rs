@@ -42,22 +42,24 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     // From here on Ctrl-C is a request: what was started is stopped, what was made is removed.
     interrupt::requested();
     let broker = Broker::start(args)?;
-    let outcome = move_records(args, &broker);
-    let verified = outcome.as_ref().is_ok_and(|results| results.verified());
-    if let Ok(results) = &outcome {
-        results.print()?;
-        if let Some(path) = &args.json {
-            let text = serde_json::to_string_pretty(&results.json())?;
-            std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        if verified {
-            broker.stay(args.once, &results.topic)?;
-        }
-    }
+    let verified = demonstrate(args, &broker);
     broker.stop();
-    outcome?;
-    anyhow::ensure!(verified, "not every record arrived as it was sent");
+    anyhow::ensure!(verified?, "not every record arrived as it was sent");
     Ok(())
+}
+
+/// Moves the records and shows what came of it; whether every record was verified.
+fn demonstrate(args: &DemoArgs, broker: &Broker) -> anyhow::Result<bool> {
+    let results = move_records(args, broker)?;
+    results.print()?;
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&results.json())?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if results.verified() {
+        broker.stay(args.once, &results.topic)?;
+    }
+    Ok(results.verified())
 }
 
 /// What makes no sense is said before a broker is started.

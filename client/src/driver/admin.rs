@@ -610,10 +610,11 @@ impl Client {
 
 /// UNKNOWN_TOPIC_OR_PARTITION passes only for clients that wait for a topic; here it is the answer. A broker that cannot be
 /// reached is said so at once.
-const fn worth_a_retry(error: &Error) -> bool {
+fn worth_a_retry(error: &Error) -> bool {
     match error {
         Error::Kafka { code, .. } => code.retriable() && code.0 != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
-        Error::Disconnected { .. } => true,
+        // What is no answer of a broker will not be one the next time.
+        Error::Disconnected { source, .. } => source.kind() != std::io::ErrorKind::InvalidData,
         _ => false,
     }
 }

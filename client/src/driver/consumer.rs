@@ -423,11 +423,7 @@ impl Consumer {
             Heard::Lost(tokens, error) => {
                 self.metadata.stale();
                 for token in tokens {
-                    let text = error.to_string();
-                    self.fail(
-                        token,
-                        Error::Disconnected { address: text, source: std::io::ErrorKind::NotConnected.into() },
-                    );
+                    self.fail(token, error.again());
                 }
             }
         }
@@ -616,16 +612,16 @@ impl Consumer {
                 // A rebalance waits for all members.
                 patience += Duration::from_millis(limits.rebalance_ms.into());
                 let request = wire::join(&limits, &member, &protocols);
-                self.links.send(To::Broker(coordinator), &request, Token::Join, patience)
+                self.links.send(To::Coordinator(coordinator), &request, Token::Join, patience)
             }
             group::Effect::Sync { coordinator, member, generation, protocol, assignments } => {
                 patience += Duration::from_millis(limits.rebalance_ms.into());
                 let request = wire::sync(&limits, &member, generation, &protocol, &assignments);
-                self.links.send(To::Broker(coordinator), &request, Token::Sync, patience)
+                self.links.send(To::Coordinator(coordinator), &request, Token::Sync, patience)
             }
             group::Effect::Heartbeat { coordinator, member, generation } => {
                 let request = wire::heartbeat(&limits, &member, generation);
-                self.links.send(To::Broker(coordinator), &request, Token::Heartbeat, patience)
+                self.links.send(To::Coordinator(coordinator), &request, Token::Heartbeat, patience)
             }
             group::Effect::Leave { coordinator, member } => {
                 let request = LeaveGroupRequest {
@@ -637,7 +633,7 @@ impl Consumer {
                         reason: None,
                     }],
                 };
-                self.links.send(To::Broker(coordinator), &request, Token::Leave, patience)
+                self.links.send(To::Coordinator(coordinator), &request, Token::Leave, patience)
             }
             group::Effect::WantTopics(topics) => {
                 self.topics.extend(topics.iter().cloned());
@@ -745,7 +741,7 @@ impl Consumer {
         };
         let patience = self.links.settings().request_timeout;
         if let Err((token, error)) =
-            self.links.send(To::Broker(coordinator), &request, Token::Committed(term), patience)
+            self.links.send(To::Coordinator(coordinator), &request, Token::Committed(term), patience)
         {
             self.fail(token, error);
         }
@@ -852,7 +848,9 @@ impl Consumer {
         self.commits += 1;
         let id = self.commits;
         let patience = self.links.settings().request_timeout;
-        self.links.send(To::Broker(coordinator), &request, Token::Commit(id), patience).map_err(|(_, error)| error)?;
+        self.links
+            .send(To::Coordinator(coordinator), &request, Token::Commit(id), patience)
+            .map_err(|(_, error)| error)?;
         self.known.extend(parts.iter().map(|part| ((Arc::clone(&part.0), part.1), part.2)));
         Ok(Some(id))
     }

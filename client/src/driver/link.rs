@@ -31,6 +31,9 @@ pub(super) enum To {
     Any,
     /// This one.
     Broker(i32),
+    /// This one, over a connection for group coordination only: answers come in order, and neither a join that waits for
+    /// others nor a fetch that waits for data may hold up the rest.
+    Coordinator(i32),
 }
 
 /// What a reading thread hands over.
@@ -82,6 +85,7 @@ struct Link<T> {
     id: u64,
     /// `None` for a bootstrap address, whose id nobody told.
     broker: Option<i32>,
+    coordinates: bool,
     address: String,
     stream: TcpStream,
     connection: Connection<T>,
@@ -148,7 +152,7 @@ impl<T> Links<T> {
             if self.addresses.insert(broker.id, address.clone()).is_some_and(|known| known != address) {
                 // It came back elsewhere: the next request connects anew, the old connection's end is heard.
                 self.down.remove(&broker.id);
-                if let Some(link) = self.links.iter().find(|link| link.broker == Some(broker.id)) {
+                for link in self.links.iter().filter(|link| link.broker == Some(broker.id)) {
                     let _ = link.stream.shutdown(Shutdown::Both);
                 }
             }
@@ -292,20 +296,22 @@ impl<T> Links<T> {
     fn connect(&mut self, to: To) -> Result<usize> {
         match to {
             To::Any => {
-                if !self.links.is_empty() {
-                    return Ok(0);
+                if let Some(at) = self.links.iter().position(|link| !link.coordinates) {
+                    return Ok(at);
                 }
                 self.connect_any()
             }
-            To::Broker(id) => {
-                if let Some(at) = self.links.iter().position(|link| link.broker == Some(id)) {
+            To::Broker(id) | To::Coordinator(id) => {
+                let coordinates = matches!(to, To::Coordinator(_));
+                let same = |link: &Link<T>| link.broker == Some(id) && link.coordinates == coordinates;
+                if let Some(at) = self.links.iter().position(same) {
                     return Ok(at);
                 }
                 let (host, port) = self.addresses.get(&id).cloned().ok_or_else(|| Error::Unreachable {
                     address: format!("broker {id}"),
                     source: io::Error::new(io::ErrorKind::NotFound, "its address is not known"),
                 })?;
-                self.open(Some(id), &host, port)
+                self.open(Some(id), coordinates, &host, port)
             }
         }
     }
@@ -320,7 +326,7 @@ impl<T> Links<T> {
             .collect();
         let mut last = None;
         for (broker, host, port) in known {
-            match self.open(broker, &host, port) {
+            match self.open(broker, false, &host, port) {
                 Ok(at) => return Ok(at),
                 Err(error) => last = Some(error),
             }
@@ -334,7 +340,7 @@ impl<T> Links<T> {
         }
     }
 
-    fn open(&mut self, broker: Option<i32>, host: &str, port: u16) -> Result<usize> {
+    fn open(&mut self, broker: Option<i32>, coordinates: bool, host: &str, port: u16) -> Result<usize> {
         let address = format!("{host}:{port}");
         let unreachable = |source| Error::Unreachable { address: address.clone(), source };
         let now = self.clock.now();
@@ -355,7 +361,7 @@ impl<T> Links<T> {
                     .spawn(move || read_frames(id, reader, limit, &sender, &spare))
                     .map_err(unreachable)?;
                 let connection = Connection::new(self.settings.client_id.clone(), versions);
-                self.links.push(Link { id, broker, address, stream, connection });
+                self.links.push(Link { id, broker, coordinates, address, stream, connection });
                 Ok(self.links.len() - 1)
             }
             Err(error) => {
