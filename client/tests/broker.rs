@@ -248,9 +248,17 @@ fn topics_are_made_changed_and_deleted() {
         let retention = configs.into_iter().find(|config| config.name == "retention.ms").unwrap();
         (retention.value.unwrap(), retention.is_set)
     };
-    assert_eq!(value(&mut admin), ("3600000".to_owned(), true));
+    // Apache Kafka's brokers learn of changes a moment after the answer.
+    let end = Instant::now() + PATIENCE;
+    while value(&mut admin) != ("3600000".to_owned(), true) {
+        assert!(Instant::now() < end, "{:?}", value(&mut admin));
+        std::thread::sleep(Duration::from_millis(20));
+    }
     admin.alter_topic_configs(&name, &[("retention.ms", None)]).unwrap();
-    assert!(!value(&mut admin).1);
+    while value(&mut admin).1 {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert!(admin.alter_topic_configs(&name, &[("no.such.key", Some("1"))]).is_err());
 
     admin.create_partitions(&name, 4).unwrap();
