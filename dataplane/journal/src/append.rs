@@ -34,7 +34,8 @@ impl<A: Arena> Store<A> {
             if room >= need {
                 return true;
             }
-            let last = journal.chunks.len().saturating_sub(1);
+            let kept = usize::from(journal.open.is_some());
+            let last = journal.chunks.len().saturating_sub(kept);
             let evictable = journal.chunks.iter().take(last).take_while(|chunk| chunk.end <= journal.commit);
             room += evictable.map(|chunk| chunk.block.len).sum::<usize>();
         }
@@ -482,17 +483,28 @@ pub(crate) fn note_index(
     end: Position,
     now: WallMs,
 ) {
-    let entry = entry_of(header, unit, end, now);
-    let start = extent.start.position;
-    if let Index::Open(index) = &mut extent.index
-        && index.add(start, &mut partition.run, entry, now)
-    {
-        partition.fences.push(Fence { first: header.base_offset, extent: start });
-    }
+    index_records(extent, partition, header, unit, end, now);
     partition.note_epoch(header.epoch, header.base_offset);
     partition.log_end = header.last_offset().plus(1);
     partition.bytes += u64::from(header.length);
     partition.newest = unit;
+}
+
+/// Takes a record frame into the index of the extent it lies in.
+pub(crate) fn index_records(
+    extent: &mut Extent,
+    partition: &mut Partition,
+    header: &FrameHeader,
+    unit: Position,
+    end: Position,
+    now: WallMs,
+) {
+    let start = extent.start.position;
+    if let Index::Open(index) = &mut extent.index
+        && index.add(start, &mut partition.run, entry_of(header, unit, end, now), now)
+    {
+        partition.fences.push(Fence { first: header.base_offset, extent: start });
+    }
 }
 
 /// A record frame as the index sees it.

@@ -362,14 +362,7 @@ impl<A: Arena> Store<A> {
             journal.extents.iter().position(|extent| extent.start.position <= position && position < extent.end)
         };
         let extent = inside(start);
-        if result.is_err() || extent.is_none() {
-            // Readers come again, and find an error that lasts.
-            self.cold.windows.swap_remove(at);
-            arena.free(block);
-            if result.is_err() {
-                self.cold_errors.extend(waiters.iter().copied());
-            }
-        } else {
+        if let (Ok(()), Some(extent)) = (&result, extent) {
             let len = usize::try_from(end.0 - start.0).expect("a window is shorter than memory");
             let (frames, parsed) = parse(journal, start, arena.bytes(&block, 0..len), &self.config.sums);
             match parsed {
@@ -383,7 +376,6 @@ impl<A: Arena> Store<A> {
                 Parsed::Longer(need) => {
                     self.cold.windows.swap_remove(at);
                     arena.free(block);
-                    let extent = extent.expect("checked above");
                     if self.load_window(slot, extent, start, need, true, arena, out)
                         && let Some(window) = self.cold.windows.last_mut()
                     {
@@ -391,6 +383,13 @@ impl<A: Arena> Store<A> {
                         return;
                     }
                 }
+            }
+        } else {
+            // Freed meanwhile, or unreadable: readers come again, and find the log start or an error that lasts.
+            self.cold.windows.swap_remove(at);
+            arena.free(block);
+            if result.is_err() {
+                self.cold_errors.extend(waiters.iter().copied());
             }
         }
         out.extend(waiters.into_iter().map(|partition| Effect::ReadReady { partition }));

@@ -292,7 +292,8 @@ impl Fences {
         if self.0.last().is_some_and(|last| last.extent >= fence.extent) {
             return;
         }
-        debug_assert!(self.0.last().is_none_or(|last| last.first <= fence.first));
+        // Records below the log start, folded again, are not looked for.
+        let fence = Fence { first: self.0.last().map_or(fence.first, |last| last.first.max(fence.first)), ..fence };
         if self.0.len() == FENCES {
             // Every other one from the second on goes; what it stood for falls to the one before.
             let mut number = 0;

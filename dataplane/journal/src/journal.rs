@@ -470,7 +470,10 @@ impl Journal {
 
     /// Whether the oldest chunk may be dropped: durable, and not the one being filled.
     pub(crate) fn evictable(&self) -> bool {
-        self.chunks.len() > 1 && self.chunks.front().is_some_and(|chunk| chunk.end <= self.commit)
+        // An extent that was begun and has no unit yet has its header in the last chunk.
+        let begun = self.extents.back().is_some_and(|extent| extent.end == extent.start.position);
+        let filling = self.chunks.len() == 1 && (self.open.is_some() || begun);
+        !filling && self.chunks.front().is_some_and(|chunk| chunk.end <= self.commit)
     }
 
     /// Whether an extent must be asked for: less than half of one is left and none is spare.

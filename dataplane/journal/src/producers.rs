@@ -83,7 +83,7 @@ pub(crate) enum Sequence {
 /// The sequence `count` records after `first`; wraps from `i32::MAX` to 0.
 pub(crate) const fn sequence_plus(first: i32, count: i32) -> i32 {
     let sum = first as i64 + count as i64;
-    #[expect(clippy::cast_sign_loss, reason = "reduced modulo 2^31 before")]
+    #[expect(clippy::cast_possible_truncation, reason = "reduced modulo 2^31 before")]
     {
         (sum % (i32::MAX as i64 + 1)) as i32
     }

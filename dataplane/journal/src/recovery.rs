@@ -17,6 +17,7 @@ use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
 use crate::device::{Claim, Device, DeviceError, Found, Pair};
 use crate::format::{
     Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, FooterView, JournalStart, Label, LocalState, SECTOR,
+    UNIT_BYTES_MAX, UnitHeader,
 };
 use crate::journal::{Identity, Index, Journal};
 use crate::pool::Initial;
@@ -251,7 +252,9 @@ impl<A: base::memory::Arena> Store<A> {
             config: &self.config,
             identity: &identity,
             device: entry.device,
-            cut: state.map(|state| state.cut).unwrap_or_default(),
+            state,
+            found: open.found,
+            extent_len: label.extent_len,
             storage: &mut *open.storage,
             report: &mut report,
         };
@@ -378,7 +381,8 @@ fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -
             state.is_none_or(|state| header.start < state.cut.position || header.epoch >= state.cut.epoch)
         })
         .collect();
-    headers.sort_unstable_by_key(|header| core::cmp::Reverse(header.generation));
+    // An extent whose header was once written anew has the generation of the one before it.
+    headers.sort_unstable_by_key(|header| core::cmp::Reverse((header.generation, header.start)));
     // Extents are taken in the order of their generations, so one that begins at or after the start of a later one holds a
     // tail that was cut off.
     let mut lowest = Position(u64::MAX);
@@ -399,6 +403,8 @@ pub(crate) struct Candidate {
     pub(crate) limit: Position,
     /// Footer bytes, where a checkpoint knows the extent as closed.
     pub(crate) footer_len: u32,
+    /// Its header is damaged and must be written again.
+    pub(crate) lost_header: bool,
 }
 
 /// The extents that hold the journal, in order.
@@ -422,7 +428,7 @@ fn choose_extents(
         }
         let footer_len = known.filter(|known| known.end.is_some()).map_or(0, |known| known.footer_len);
         let limit = known.and_then(|known| known.end).unwrap_or(header.start.plus(header.len - SECTOR as u64));
-        chosen.push(Candidate { header: *header, limit, footer_len });
+        chosen.push(Candidate { header: *header, limit, footer_len, lost_header: false });
     }
     for known in fold.iter().flat_map(|fold| fold.extents.values()) {
         let claim = found.iter().find(|found| found.offset == known.offset).map(|found| &found.claim);
@@ -448,7 +454,7 @@ fn choose_extents(
                     secret: entry.secret,
                 };
                 let limit = known.end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
-                chosen.push(Candidate { header, limit, footer_len: known.footer_len });
+                chosen.push(Candidate { header, limit, footer_len: known.footer_len, lost_header: true });
             }
             _ => {}
         }
@@ -459,19 +465,51 @@ fn choose_extents(
     }
     // What lies wholly before the journal's start was freed.
     chosen.retain(|candidate| candidate.limit > start || candidate.header.start >= start);
-    let missing = found.iter().any(|found| matches!(found.claim, Claim::Unreadable(_)))
-        && (chosen.is_empty() && state.is_some() || may_go_on(&chosen));
-    if missing {
-        return Err("an extent of the device cannot be read, and it may be this journal's".to_string());
-    }
     Ok(chosen)
 }
 
-/// Whether the journal may go on in an extent that is not among these: one is missing between them, or the last is nearly full.
-fn may_go_on(chosen: &[Candidate]) -> bool {
-    let hole = chosen.windows(2).any(|pair| pair[0].limit < pair[1].header.start);
-    // Where the log ends in the last one is not known yet: any extent may have a successor.
-    hole || !chosen.is_empty()
+/// Extents whose header is damaged or cannot be read, but whose first unit is this journal's: where the log reaches one and the
+/// chain fits, it is one of its extents. The flag says that not even the first unit of some could be read.
+fn look_behind_headers<S: Storage>(
+    storage: &mut S,
+    identity: &Identity,
+    extent_len: u64,
+    found: &[Found],
+) -> (Vec<Probe>, bool) {
+    let (mut probes, mut unknown) = (Vec::new(), false);
+    let mut page = vec![0; SECTOR];
+    for found in found.iter().filter(|found| matches!(found.claim, Claim::None | Claim::Unreadable(_))) {
+        if storage.read(found.offset + SECTOR as u64, &mut page).is_err() {
+            unknown = true;
+            continue;
+        }
+        let Ok((unit, _)) = UnitHeader::decode(&page, &identity.secret) else { continue };
+        if (unit.cluster, unit.journal) != (identity.cluster, identity.journal) {
+            continue;
+        }
+        let header = ExtentHeader {
+            kind: ExtentKind::Raw,
+            generation: 0,
+            cluster: identity.cluster,
+            device: identity.device,
+            journal: identity.journal,
+            offset: found.offset,
+            len: extent_len,
+            start: unit.position,
+            epoch: unit.epoch,
+            chain: unit.chain,
+            secret: identity.secret,
+        };
+        probes.push(Probe { header, readable: matches!(found.claim, Claim::None) });
+    }
+    (probes, unknown)
+}
+
+/// An extent known by its first unit only.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    header: ExtentHeader,
+    readable: bool,
 }
 
 /// Why a journal's recovery ends early.
@@ -494,39 +532,55 @@ struct Recovery<'a, S> {
     config: &'a StoreConfig,
     identity: &'a Identity,
     device: DeviceIndex,
-    cut: Cut,
+    state: Option<LocalState>,
+    found: &'a [Found],
+    extent_len: u64,
     storage: &'a mut S,
     report: &'a mut JournalReport,
 }
 
 impl<S: Storage> Recovery<'_, S> {
-    fn run(self, extents: &mut [Candidate], checkpoint: Option<CheckpointFold>) -> Result<Fold, Stop> {
-        let Self { config, identity, device, cut, storage, report } = self;
+    fn run(self, extents: &mut Vec<Candidate>, checkpoint: Option<CheckpointFold>) -> Result<Fold, Stop> {
+        let Self { config, identity, device, state, found, extent_len, storage, report } = self;
+        let cut = state.map(|state| state.cut).unwrap_or_default();
         let mut fold = Fold::new(config, device);
-        let begin = match (&checkpoint, extents.first()) {
-            (Some(checkpoint), _) => checkpoint.upto,
-            (None, Some(Candidate { header, .. })) => {
+        let begin = match (&checkpoint, &state, extents.first()) {
+            (Some(checkpoint), _, _) => checkpoint.upto,
+            (None, Some(state), Some(_)) => state.start,
+            (None, None, Some(Candidate { header, .. })) => {
                 JournalStart { position: header.start, epoch: header.epoch, chain: header.chain }
             }
             // Local state without extents: an epoch was promised, but nothing was written.
-            (None, None) => JournalStart { position: cut.position, epoch: cut.epoch, chain: Chain(0) },
+            (None, _, None) => JournalStart { position: cut.position, epoch: cut.epoch, chain: Chain(0) },
         };
-        read_footers(storage, config, begin.position, extents)?;
+        let (probes, unknown) = look_behind_headers(storage, identity, extent_len, found);
+        read_footers(storage, config, extents)?;
         fold.begin(begin, checkpoint, extents);
         rebuild(storage, config, identity, &mut fold, extents, begin.position, report)?;
         report.scanned_from = begin.position;
         let mut scanner = Scanner::new(storage, config, identity, cut);
-        let floor = cut.position.max(begin.position);
-        let walked =
-            Walk { scanner: &mut scanner, fold: &mut fold, report, extents, commit: floor, looked: false }.run(begin);
+        let commit = cut.position.max(begin.position);
+        let walk =
+            Walk { scanner: &mut scanner, fold: &mut fold, report, extents, probes, unknown, commit, looked: false };
+        let walked = walk.run(begin);
         let (bytes_read, highest) = (scanner.bytes_read, scanner.highest_epoch);
-        report.bytes_read = bytes_read;
+        report.bytes_read += bytes_read;
         report.highest_epoch = report.highest_epoch.max(highest);
         walked?;
-        report.rewritten = rewrite(storage, extents, report.commit, report.end)?;
+        report.rewritten = rewrite(storage, config, extents, report.commit, report.end)?;
         fold.finish(report.end);
         Ok(fold)
     }
+}
+
+/// What a step of the walk came to.
+enum Step {
+    /// This position, in the same extent or behind it.
+    To(Position),
+    /// An extent whose header is damaged.
+    Into(Candidate),
+    /// The log's end.
+    End,
 }
 
 /// The walk over a journal's units.
@@ -534,7 +588,11 @@ struct Walk<'a, 'b, S> {
     scanner: &'a mut Scanner<'b, S>,
     fold: &'a mut Fold,
     report: &'a mut JournalReport,
-    extents: &'a [Candidate],
+    extents: &'a mut Vec<Candidate>,
+    /// Extents that may turn out to be its own.
+    probes: Vec<Probe>,
+    /// Not even the first unit of some extent can be read.
+    unknown: bool,
     /// Highest commit position known.
     commit: Position,
     /// Whether all headers up to the end of the extents were asked for it.
@@ -545,27 +603,63 @@ impl<S: Storage> Walk<'_, '_, S> {
     /// Folds units from `begin` on, and says in the report where the log ends.
     fn run(mut self, begin: JournalStart) -> Result<(), Stop> {
         let mut at = begin.position;
-        let first = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
-        for extent in &self.extents[first..] {
+        let mut next = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
+        loop {
+            if self.extents.get(next).is_none_or(|extent| at < extent.header.start)
+                && let Some(found) = self.behind_header(at, next, u64::MAX)?
+            {
+                self.extents.insert(next, found);
+            }
+            let Some(extent) = self.extents.get(next).copied() else { return self.end(at) };
             if at < extent.header.start {
                 // Extents between were freed: all in them was dead, and what had to be kept of it stands at a higher position,
                 // which is committed.
                 self.look_ahead(at)?;
                 if self.commit <= extent.header.start {
-                    break;
+                    return self.end(at);
                 }
                 at = extent.header.start;
             }
-            self.fold.enter(extent);
+            self.fold.enter(&extent);
+            next += 1;
             while at < extent.limit {
-                match self.step(extent, at)? {
-                    Some(next) => at = next,
-                    None => return self.end(at),
+                match self.step(&extent, at, next)? {
+                    Step::To(to) => at = to,
+                    Step::Into(found) => {
+                        self.extents.insert(next, found);
+                        break;
+                    }
+                    Step::End => return self.end(at),
                 }
                 self.fold.extend(at);
             }
         }
-        self.end(at)
+    }
+
+    /// The extent with a damaged header that goes on at `at`, to be the extent of that number.
+    fn behind_header(&mut self, at: Position, number: usize, room: u64) -> Result<Option<Candidate>, Stop> {
+        let goes_on = |probe: &Probe| {
+            probe.header.start == at && probe.header.chain == self.fold.last.1 && probe.header.epoch >= self.fold.last.0
+        };
+        let Some(probe) = self.probes.iter().find(|probe| goes_on(probe)).copied() else {
+            // The log may go on where nothing can be read, if its next unit did not fit here.
+            return if self.unknown && room < UNIT_BYTES_MAX as u64 {
+                Err(Stop::Closed("an extent of the device cannot be read, and it may be this journal's".to_string()))
+            } else {
+                Ok(None)
+            };
+        };
+        if !probe.readable {
+            return Err(Stop::Closed(format!(
+                "read error: the header of the extent at byte {} of the device",
+                probe.header.offset
+            )));
+        }
+        let mut header = probe.header;
+        header.generation = number.checked_sub(1).map_or(0, |before| self.extents[before].header.generation);
+        let end = header.start.plus(header.len - SECTOR as u64);
+        let limit = self.extents.get(number).map_or(end, |after| end.min(after.header.start));
+        Ok(Some(Candidate { header, limit, footer_len: 0, lost_header: true }))
     }
 
     fn end(mut self, at: Position) -> Result<(), Stop> {
@@ -586,8 +680,8 @@ impl<S: Storage> Walk<'_, '_, S> {
         Ok(())
     }
 
-    /// Takes what lies at `at`; the position behind it, or `None` where the log ends.
-    fn step(&mut self, extent: &Candidate, at: Position) -> Result<Option<Position>, Stop> {
+    /// Takes what lies at `at`. `next` is the number that the extent behind this one has.
+    fn step(&mut self, extent: &Candidate, at: Position, next: usize) -> Result<Step, Stop> {
         let seen = self.scanner.unit(extent, at)?;
         if let Seen::Unit { header, .. } | Seen::Torn { header, .. } = &seen {
             self.commit = self.commit.max(header.commit);
@@ -597,9 +691,13 @@ impl<S: Storage> Walk<'_, '_, S> {
             Seen::Torn { .. } | Seen::Bad => false,
         };
         if !goes_on {
+            // It may go on in an extent whose header is damaged.
+            if let Some(found) = self.behind_header(at, next, extent.limit.0 - at.0)? {
+                return Ok(Step::Into(found));
+            }
             self.look_ahead(at)?;
             if at >= self.commit {
-                return Ok(None);
+                return Ok(Step::End);
             }
         }
         let (header, chain) = match seen {
@@ -619,12 +717,12 @@ impl<S: Storage> Walk<'_, '_, S> {
             Seen::Bad => {
                 let next = self.scanner.next_unit(extent, at)?.min(self.commit.max(at.plus(SECTOR as u64)));
                 self.damaged(at, next);
-                return Ok(Some(next));
+                return Ok(Step::To(next));
             }
         };
         self.fold.last = (header.epoch, chain);
         self.scanner.epoch = header.epoch;
-        Ok(Some(header.end()))
+        Ok(Step::To(header.end()))
     }
 
     fn damaged(&mut self, start: Position, end: Position) {
@@ -638,6 +736,7 @@ impl<S: Storage> Walk<'_, '_, S> {
 /// Writes what lies between the commit position and the end once more, the same bytes, and flushes.
 fn rewrite<S: Storage>(
     storage: &mut S,
+    config: &StoreConfig,
     extents: &[Candidate],
     commit: Position,
     end: Position,
@@ -645,6 +744,12 @@ fn rewrite<S: Storage>(
     let mut written = 0;
     let mut bytes = vec![0; 256 << 10];
     for extent in extents {
+        if extent.lost_header && extent.header.start < end {
+            let mut page = [0; SECTOR];
+            extent.header.encode(&config.sums, &mut page);
+            storage.write(extent.header.offset, &page)?;
+            written += SECTOR as u64;
+        }
         let mut at = commit.max(extent.header.start);
         let to = end.min(extent.limit);
         while at < to {
@@ -653,7 +758,7 @@ fn rewrite<S: Storage>(
             storage.read(offset, &mut bytes[..len])?;
             storage.write(offset, &bytes[..len])?;
             // The extent's header was covered by the same flush as its first unit.
-            if at == extent.header.start {
+            if at == extent.header.start && !extent.lost_header {
                 let mut page = [0; SECTOR];
                 storage.read(extent.header.offset, &mut page)?;
                 storage.write(extent.header.offset, &page)?;
@@ -679,7 +784,6 @@ impl Candidate {
 fn read_footers<S: Storage>(
     storage: &mut S,
     config: &StoreConfig,
-    from: Position,
     extents: &mut [Candidate],
 ) -> Result<(), StorageError> {
     let count = extents.len();
@@ -688,7 +792,6 @@ fn read_footers<S: Storage>(
         if extent.footer_len > 0 {
             continue;
         }
-        let _ = from;
         let end = extent.header.offset + extent.header.len;
         storage.read(end - SECTOR as u64, &mut page)?;
         let Ok(len) = FooterView::length(&page, &config.sums) else { continue };

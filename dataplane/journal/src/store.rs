@@ -467,7 +467,6 @@ impl<A: Arena> Store<A> {
     }
 
     /// The first batch whose max timestamp is at least `timestamp` (or, with `None`, the one with the highest), as one slice.
-    #[expect(clippy::too_many_arguments, reason = "as read")]
     pub fn find_time(
         &mut self,
         now: Now,

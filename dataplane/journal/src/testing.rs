@@ -1,6 +1,6 @@
 //! A tiny world for the tests of this crate: memory for an arena, a device that does what it is told when it is told.
 
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;

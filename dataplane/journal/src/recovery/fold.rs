@@ -7,7 +7,7 @@ use base::image::SeededHash;
 use base::{DeviceIndex, Epoch, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
 use protocol::batch::BatchView;
 
-use crate::append::{entry_of, note_index};
+use crate::append::{entry_of, index_records, note_index};
 use crate::format::{
     Chain, CheckpointFold, FrameKind, FrameView, Gap, JournalStart, LogStartMove, Open, PartitionState, SECTOR,
     UnitHeader,
@@ -154,12 +154,13 @@ impl Fold {
     fn records(&mut self, unit: &UnitHeader, frame: &FrameView<'_>, intact: bool) {
         let header = &frame.header;
         let partition = self.partitions.get_mut(&header.partition).expect("made before");
-        // A checkpoint whose partitions were written over a while may hold it already.
-        if header.base_offset < partition.log_end && header.last_offset() < partition.log_end {
-            return;
-        }
         let end = unit.position.plus((frame.at + frame.bytes()) as u64);
         let extent = self.extents.last_mut().expect("entered");
+        // A checkpoint's partitions are gathered over a while, and its index after them: the state may hold the frame already.
+        if header.last_offset() < partition.log_end {
+            index_records(extent, partition, header, unit.position, end, unit.wall);
+            return;
+        }
         note_index(extent, partition, header, unit.position, end, unit.wall);
         if !intact {
             return;
@@ -212,10 +213,8 @@ impl Fold {
 
     /// The log ends at `end`. An extent in which it would only begin is given back: the cut voids its header.
     pub(crate) fn finish(&mut self, end: Position) {
-        if let Some(last) = self.extents.last() {
-            if last.end == last.start.position {
-                self.extents.pop();
-            }
+        if self.extents.last().is_some_and(|last| last.end == last.start.position) {
+            self.extents.pop();
         }
         if let Some(last) = self.extents.last_mut()
             && let Index::Open(_) = last.index

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use base::{Epoch, Offset, PartitionId};
 
 use super::*;
-use crate::store::{AppendError, Effect};
+use crate::store::{AppendError, Effect, ReadOutcome};
 use crate::testing::{World, batch, batch_by, idempotent};
 
 #[test]
@@ -226,4 +226,72 @@ fn a_checkpoint_bounds_what_is_read() {
     world.settle();
     assert_eq!(world.high_watermark(1), 1000);
     assert_eq!(world.drain(1, 0).len(), 100);
+}
+
+#[test]
+fn extents_whose_header_rots_are_found_by_their_first_unit() {
+    let mut world = World::new(256 << 10);
+    for i in 0..60 {
+        world.put(1, &batch(10, 1000, i));
+        world.settle();
+    }
+    let before = world.drain(1, 0);
+    let offsets: Vec<u64> = world.store.journals[0].extents.iter().map(|extent| extent.address.offset).collect();
+    assert!(offsets.len() >= 3);
+    for offset in offsets {
+        for checkpoints in [false, true] {
+            world.device.bytes[offset as usize + 100] ^= 1;
+            let report = world.restart_with(checkpoints).unwrap();
+            assert!(report.damage.is_empty() && report.closed.is_none(), "{report:?}");
+            world.settle();
+            assert_eq!(world.drain(1, 0), before);
+        }
+    }
+    // And the repaired headers serve the next starts.
+    world.put(1, &batch(10, 1000, b'z'));
+    world.settle();
+    world.restart_with(false).unwrap();
+    world.settle();
+    assert_eq!(world.drain(1, 0).len(), 61);
+}
+
+#[test]
+fn an_extent_header_that_cannot_be_read_closes_its_journal() {
+    let mut world = World::new(256 << 10);
+    for i in 0..60 {
+        world.put(1, &batch(10, 1000, i));
+        world.settle();
+    }
+    let end = world.commit();
+    let offsets: Vec<u64> = world.store.journals[0].extents.iter().map(|extent| extent.address.offset).collect();
+    for offset in offsets {
+        world.device.bad = Some(offset + 5);
+        assert!(world.restart_with(false).unwrap().closed.is_some());
+        world.device.bad = None;
+        let report = world.restart_with(false).unwrap();
+        assert_eq!(report.closed, None);
+        assert!(report.end >= end);
+        world.settle();
+    }
+    assert_eq!(world.drain(1, 0).len(), 60);
+}
+
+#[test]
+fn a_batch_with_a_rotten_payload_costs_itself_only() {
+    let mut world = World::new(1 << 20);
+    let mut positions = Vec::new();
+    for i in 0..10 {
+        positions.push(world.put(1, &batch(10, 100, i)).position);
+        world.settle();
+    }
+    let at = world.store.journals[0].extents[0].offset(positions[4]) as usize;
+    world.device.bytes[at + 64 + 300] ^= 1;
+    let report = world.restart_with(false).unwrap();
+    assert_eq!(report.damaged_batches, [(PartitionId(1), Offset(40))]);
+    assert!(report.damage.is_empty() && report.lost.is_empty());
+    world.settle();
+    assert_eq!(world.high_watermark(1), 100);
+    assert!(matches!(world.read(1, 0, 100_000).0, ReadOutcome::Data { .. }));
+    assert_eq!(world.read(1, 45, 100_000).0, ReadOutcome::Damaged { next: Offset(50) });
+    assert_eq!(world.drain(1, 50).len(), 5);
 }
