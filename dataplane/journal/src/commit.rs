@@ -54,7 +54,10 @@ impl<A: Arena> Store<A> {
         if journal.asked || stopping && !journal.starting {
             return;
         }
-        let for_cleaning = journal.cleaning_due && journal.cleaning_spare.is_none() && journal.spare.is_empty();
+        let for_cleaning = journal.cleaning_due
+            && journal.cleaning_spare.is_none()
+            && journal.spare.is_empty()
+            && now.mono >= journal.cleaning_until;
         if !for_cleaning && !journal.wants_extent(now.mono) {
             return;
         }
@@ -81,7 +84,7 @@ impl<A: Arena> Store<A> {
         match extent {
             Some(extent) if journal.fenced.is_some() => out.push(Effect::FreeExtent { extent }),
             Some(extent) if for_cleaning => journal.cleaning_spare = Some(extent),
-            None if for_cleaning => {}
+            None if for_cleaning => journal.cleaning_until = now.mono.plus_ms(FULL_RETRY_MS),
             Some(extent) => {
                 journal.full_until = None;
                 journal.spare.push_back(extent);

@@ -277,7 +277,9 @@ pub(crate) struct Journal {
     pub(crate) leaving: Leaving,
     /// A control frame found no room: an extent held back for cleaning is wanted.
     pub(crate) cleaning_due: bool,
-    /// Extents to be had only for control frames.
+    /// There was none of those either; ask again then.
+    pub(crate) cleaning_until: Mono,
+    /// An extent to be had only for control frames.
     pub(crate) cleaning_spare: Option<ExtentAddress>,
 }
 
@@ -316,6 +318,7 @@ impl Journal {
             checkpoint: Checkpoint::default(),
             leaving: Leaving::default(),
             cleaning_due: false,
+            cleaning_until: Mono(0),
             cleaning_spare: None,
         }
     }
