@@ -13,6 +13,17 @@ use crate::ports::{Network as _, Piece, Ports};
 use crate::remote::RequestKey;
 use crate::shard::Shard;
 
+/// What is known of the request at the front of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// Its length, without the length bytes.
+    pub(crate) len: usize,
+    pub(crate) version: i16,
+    pub(crate) correlation: i32,
+    /// Where its body begins.
+    pub(crate) body: usize,
+}
+
 /// Shortest request: API key, version, correlation id.
 const REQUEST_BYTES_MIN: usize = 8;
 
@@ -66,7 +77,7 @@ impl<P: Ports> Shard<P> {
                         conn.expected = 4 + len;
                         self.backends.network.expect(id, 4 + len);
                     }
-                    self.read(id);
+                    self.set_reading(id, true);
                     return;
                 }
                 Err(()) => {
@@ -133,19 +144,19 @@ impl<P: Ports> Shard<P> {
         if let Some(queue) = gate.queue() {
             self.gated[queue].push_back(id);
         }
-        if conn.reading {
-            conn.reading = false;
-            self.backends.network.set_reading(id, false);
-        }
+        self.set_reading(id, false);
     }
 
-    fn read(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id)
-            && !conn.reading
-        {
-            conn.reading = true;
-            self.backends.network.set_reading(id, true);
+    /// Reads the connection, or stops reading it.
+    pub(crate) fn set_reading(&mut self, id: ConnId, reading: bool) {
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.reading != reading) else { return };
+        conn.reading = reading;
+        if reading {
+            self.totals.paused -= 1;
+        } else {
+            self.totals.paused += 1;
         }
+        self.backends.network.set_reading(id, reading);
     }
 
     /// Lets connections through the shared gates that are open, in the order in which they came to them.
@@ -185,15 +196,19 @@ impl<P: Ports> Shard<P> {
     fn take_in(&mut self, now: Now, id: ConnId, len: usize) -> Option<()> {
         let frame = self.backends.network.readable(id).get(4..4 + len)?;
         match frame::Request::parse(frame).ok()? {
-            frame::Request::Served { api, .. } => match api.key {
-                ApiKey::Produce => self.take_produce(now, id, len),
-                ApiKey::Fetch => self.take_fetch(now, id, len),
-                ApiKey::ListOffsets => self.take_list_offsets(now, id, len),
-                _ => {
-                    self.take_for_control(now, id, len);
-                    Some(())
+            frame::Request::Served { api, header, body } => {
+                let head =
+                    Head { len, version: header.version, correlation: header.correlation, body: len - body.len() };
+                match api.key {
+                    ApiKey::Produce => self.take_produce(now, id, head),
+                    ApiKey::Fetch => self.take_fetch(now, id, head),
+                    ApiKey::ListOffsets => self.take_list_offsets(now, id, head),
+                    _ => {
+                        self.take_for_control(now, id, len);
+                        Some(())
+                    }
                 }
-            },
+            }
             frame::Request::Unserved { api, header } => match api?.key {
                 // Answered in version 0 with the versions there are.
                 ApiKey::ApiVersions => {
@@ -365,6 +380,7 @@ impl<P: Ports> Shard<P> {
         let Some(conn) = self.conns.remove(id) else { return };
         self.totals.unsent -= conn.unsent;
         self.totals.pinned -= conn.pinned;
+        self.totals.paused -= usize::from(!conn.reading);
         self.stats.connections.set(self.conns.len() as u64);
         if conn.known_to_control {
             self.send_control(ToControl::ConnectionClosed { shard: self.config.id, conn: id });
@@ -388,6 +404,11 @@ impl<P: Ports> Shard<P> {
 
     /// Closes connections on which nothing was asked, answered or sent for too long.
     pub(crate) fn close_idle(&mut self, now: Now) {
+        // All are looked at: once a second costs little with a hundred thousand of them.
+        if now.mono < self.idle_check_at {
+            return;
+        }
+        self.idle_check_at = now.mono.plus_ms(1000);
         let limits = &self.config.limits;
         let idle_max = limits.idle_ms_max.saturating_mul(1_000_000);
         let pressed = self.totals.unsent >= limits.response_bytes_total_max / 2;
@@ -407,9 +428,8 @@ impl<P: Ports> Shard<P> {
 
     /// Gauges.
     pub(crate) fn measure(&self) {
-        let paused = self.conns.iter().filter(|conn| !conn.reading).count();
         let stats = &self.stats;
-        stats.connections_paused.set(paused as u64);
+        stats.connections_paused.set(self.totals.paused as u64);
         stats.requests_in_flight.set(self.totals.requests as u64);
         stats.request_bytes.set(self.totals.request_bytes as u64);
         stats.response_bytes_queued.set(self.totals.unsent as u64);

@@ -16,8 +16,9 @@ use protocol::fetch::{FetchPartition, FetchView};
 use protocol::frame::{begin_frame, end_frame, put_response_header};
 
 use crate::conn::{Answer, State};
+use crate::dispatch::Head;
 use crate::ports::{Network as _, Piece, Ports, SliceOf};
-use crate::produce::{served, u32_of};
+use crate::produce::u32_of;
 use crate::read::Found;
 use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
 use crate::route;
@@ -294,10 +295,10 @@ fn gather<S>(
 
 impl<P: Ports> Shard<P> {
     /// Takes in a Fetch request. `None`: it is malformed.
-    pub(crate) fn take_fetch(&mut self, now: Now, conn: ConnId, len: usize) -> Option<()> {
+    pub(crate) fn take_fetch(&mut self, now: Now, conn: ConnId, head: Head) -> Option<()> {
+        let len = head.len;
         let frame = self.backends.network.readable(conn).get(4..4 + len)?;
-        let (header, body) = served(frame)?;
-        let view = FetchView::check(body, header.version).ok()?;
+        let view = FetchView::check(frame.get(head.body..)?, head.version).ok()?;
         let limits = &self.config.limits;
         let wait_ms = u32::try_from(view.max_wait_ms).unwrap_or(0).min(limits.fetch_wait_ms_max);
         // Who waits keeps memory; when half of it is gone nobody does.
@@ -306,7 +307,7 @@ impl<P: Ports> Shard<P> {
         // The less room there is for answers, the smaller each: who does not take its answers leaves some to the others.
         let room = limits.response_bytes_total_max.saturating_sub(self.totals.unsent) / 8;
         let bytes_limit = u32::try_from(room).unwrap_or(u32::MAX).clamp(FETCH_BYTES_MIN, limits.fetch_bytes_max);
-        let mut fetch = Fetch::new(&view, header.correlation, deadline, bytes_limit);
+        let mut fetch = Fetch::new(&view, head.correlation, deadline, bytes_limit);
         let gathered = if view.replica_id >= 0 {
             // Followers do not exist yet, and nobody else gives a node's id here.
             Err(ErrorCode::INVALID_REQUEST)

@@ -13,9 +13,10 @@ use protocol::frame::{begin_frame, end_frame, put_response_header};
 use protocol::list_offsets::{EARLIEST, LATEST, ListOffsetsOutcome, ListOffsetsView, ListOffsetsWriter};
 
 use crate::conn::{Answer, State};
+use crate::dispatch::Head;
 use crate::errors::of_refusal;
 use crate::ports::{Network as _, Ports};
-use crate::produce::{ELEMENT_BYTES, served, u32_of};
+use crate::produce::{ELEMENT_BYTES, u32_of};
 use crate::remote::{BoundsItem, BoundsResult, Message, RequestKey};
 use crate::route;
 use crate::session::TopicKey;
@@ -77,10 +78,10 @@ impl ListOffsets {
 
 impl<P: Ports> Shard<P> {
     /// Takes in a ListOffsets request. `None`: it is malformed.
-    pub(crate) fn take_list_offsets(&mut self, now: Now, conn: ConnId, len: usize) -> Option<()> {
+    pub(crate) fn take_list_offsets(&mut self, now: Now, conn: ConnId, head: Head) -> Option<()> {
+        let len = head.len;
         let frame = self.backends.network.readable(conn).get(4..4 + len)?;
-        let (header, body) = served(frame)?;
-        let view = ListOffsetsView::check(body, header.version).ok()?;
+        let view = ListOffsetsView::check(frame.get(head.body..)?, head.version).ok()?;
         let elements: usize = view.topics().map(|topic| 1 + topic.partitions.len()).sum();
         if elements > self.config.limits.request_elements_max {
             return None;
@@ -113,7 +114,7 @@ impl<P: Ports> Shard<P> {
             }
         }
         let open = u32_of(items.iter().filter(|items| !items.is_empty()).count());
-        let state = ListOffsets { version: header.version, correlation: header.correlation, topics, slots, open };
+        let state = ListOffsets { version: head.version, correlation: head.correlation, topics, slots, open };
         let cost = len + elements * ELEMENT_BYTES;
         let key = self.push_request(now, conn, ApiKey::ListOffsets, cost, State::ListOffsets(Box::new(state)));
         self.backends.network.consume(conn, 4 + len);

@@ -8,11 +8,12 @@ use base::{ConnId, Now, ShardId};
 use protocol::api::ApiKey;
 use protocol::batch::{BatchView, Codec, TRANSACTIONAL_BIT};
 use protocol::error::ErrorCode;
-use protocol::frame::{RequestHeader, begin_frame, end_frame, put_response_header};
+use protocol::frame::{begin_frame, end_frame, put_response_header};
 use protocol::produce::{ProduceOutcome, ProducePartition, ProduceView, ProduceWriter};
 
 use crate::append::{Asker, Source};
 use crate::conn::{Answer, State};
+use crate::dispatch::Head;
 use crate::errors::of_append;
 use crate::ports::{Network as _, Ports};
 use crate::remote::{AppendItem, AppendResult, Message, RequestKey};
@@ -185,14 +186,13 @@ impl Produce {
 }
 
 impl<P: Ports> Shard<P> {
-    /// Takes in the Produce request of `len` bytes at the front of the connection. `None`: it is malformed.
-    pub(crate) fn take_produce(&mut self, now: Now, conn: ConnId, len: usize) -> Option<()> {
-        let readable = self.backends.network.readable(conn);
-        let frame = readable.get(4..4 + len)?;
-        let (header, body) = served(frame)?;
-        let view = ProduceView::check(body, header.version).ok()?;
+    /// Takes in the Produce request at the front of the connection. `None`: it is malformed.
+    pub(crate) fn take_produce(&mut self, now: Now, conn: ConnId, head: Head) -> Option<()> {
+        let len = head.len;
+        let frame = self.backends.network.readable(conn).get(4..4 + len)?;
+        let view = ProduceView::check(frame.get(head.body..)?, head.version).ok()?;
         let elements_max = self.config.limits.request_elements_max;
-        let plan = plan(&view, header.correlation, frame, &self.image, &mut self.append_items, elements_max);
+        let plan = plan(&view, head.correlation, frame, &self.image, &mut self.append_items, elements_max);
         let Some(mut produce) = plan else {
             self.append_items.iter_mut().for_each(Vec::clear);
             return None;
@@ -282,13 +282,5 @@ impl<P: Ports> Shard<P> {
         }
         let answer = if produce.acks == 0 { Answer::Silent } else { Answer::Whole(produce.encode()) };
         self.answer(now, key.conn, key.sequence, answer, failed);
-    }
-}
-
-/// The header and body of a request that is known to be served.
-pub(crate) fn served(frame: &[u8]) -> Option<(RequestHeader<'_>, &[u8])> {
-    match protocol::frame::Request::parse(frame) {
-        Ok(protocol::frame::Request::Served { header, body, .. }) => Some((header, body)),
-        Ok(protocol::frame::Request::Unserved { .. }) | Err(_) => None,
     }
 }

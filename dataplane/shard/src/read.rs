@@ -31,6 +31,9 @@ pub(crate) struct Found<S> {
 /// How long past its deadline a read that finds nothing waits for the device, in ms: what a cold read takes on a slow disk.
 const DEVICE_MS_MAX: u64 = 10_000;
 
+/// Waiting reads tried again in one turn: a thousand consumers of one partition must not hold up its producers for long.
+const RETRIES_MAX: usize = 1024;
+
 impl<P: Ports> Shard<P> {
     /// Reads what is there. At most `bytes_max` bytes, but for a first batch that is larger.
     pub(crate) fn read_items(&mut self, now: Now, items: Vec<ReadItem>, bytes_max: u32) -> Found<SliceOf<P>> {
@@ -170,7 +173,7 @@ impl<P: Ports> Shard<P> {
     pub(crate) fn retry_reads(&mut self, now: Now) -> bool {
         let mut any = false;
         // Each at most once in a turn: a read that waits again is woken by what happens later.
-        for _ in 0..self.waiting.len() {
+        for _ in 0..self.waiting.len().min(RETRIES_MAX) {
             let Some(read) = self.waiting.next(now.mono) else { break };
             any = true;
             let key = read.key;

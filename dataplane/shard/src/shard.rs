@@ -37,6 +37,8 @@ pub(crate) struct Totals {
     pub(crate) request_bytes: usize,
     pub(crate) unsent: usize,
     pub(crate) pinned: usize,
+    /// Connections that are not read.
+    pub(crate) paused: usize,
 }
 
 /// One core's mind. Lives on the shard's thread.
@@ -65,6 +67,8 @@ pub struct Shard<P: Ports> {
     pub(crate) stopping: Option<Stopping>,
     /// Shards that said they are drained.
     pub(crate) drained: u16,
+    /// When to look for idle connections again.
+    pub(crate) idle_check_at: Mono,
 
     // Kept from turn to turn for their memory only.
     pub(crate) effects: Vec<Effect>,
@@ -116,6 +120,7 @@ impl<P: Ports> Shard<P> {
             ready: Vec::new(),
             stopping: None,
             drained: 0,
+            idle_check_at: now.mono,
             effects: Vec::new(),
             net_events: Vec::new(),
             device_events: Vec::new(),

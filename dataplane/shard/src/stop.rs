@@ -50,9 +50,8 @@ impl<P: Ports> Shard<P> {
 
     /// No more requests of this connection.
     fn drain(&mut self, id: ConnId) {
+        self.set_reading(id, false);
         let Some(conn) = self.conns.get_mut(id) else { return };
-        conn.reading = false;
-        self.backends.network.set_reading(id, false);
         if conn.standing != Standing::Closing {
             // Not closed yet, and never served again: the queues skip it.
             conn.standing = Standing::Draining;

@@ -17,10 +17,10 @@ fn only(response: &FetchResponse) -> &PartitionData {
 #[test]
 fn cold_data_is_read_back_from_the_device() {
     for shards in [1, 2] {
-        let mut world = World::with(Plan { tail_bytes: 4 << 20, shards, ..Plan::default() });
+        let mut world = World::with(Plan { tail_bytes: 3 << 20, shards, ..Plan::default() });
         world.create_topic("t", 2);
         let mut client = world.connect(0);
-        for i in 0..30 {
+        for i in 0..16 {
             client.put(&mut world, "t", 1, batch_sized(300_000 + i));
         }
         let shard = usize::from(shards) - 1;
@@ -32,7 +32,7 @@ fn cold_data_is_read_back_from_the_device() {
         assert_eq!(found[0].1.len(), 300_000);
         assert!(world.stats[shard].device_reads.get() > reads, "{shards} shards");
         let mut offset = 0;
-        while offset < 30 {
+        while offset < 16 {
             let response = client.fetch(&mut world, 12, &fetch("t", vec![want(1, offset)]));
             let found = records(only(&response).records.as_ref());
             assert_eq!(found[0].0, offset, "no hole, nothing twice");
@@ -43,10 +43,10 @@ fn cold_data_is_read_back_from_the_device() {
 
 #[test]
 fn a_cold_reader_does_not_hold_up_a_reader_of_the_tail() {
-    let mut world = World::with(Plan { tail_bytes: 4 << 20, ..Plan::default() });
+    let mut world = World::with(Plan { tail_bytes: 3 << 20, ..Plan::default() });
     world.create_topic("t", 2);
     let (mut cold, mut warm) = (world.connect(0), world.connect(0));
-    for _ in 0..30 {
+    for _ in 0..16 {
         warm.put(&mut world, "t", 0, batch_sized(300_000));
     }
     world.device(0).reads_stalled = true;
@@ -65,10 +65,10 @@ fn a_cold_reader_does_not_hold_up_a_reader_of_the_tail() {
 
 #[test]
 fn commands_wait_for_the_device_too() {
-    let mut world = World::with(Plan { tail_bytes: 4 << 20, ..Plan::default() });
+    let mut world = World::with(Plan { tail_bytes: 3 << 20, ..Plan::default() });
     world.create_topic("t", 1);
     let mut client = world.connect(0);
-    for at in 0..20 {
+    for at in 0..14 {
         client.put(&mut world, "t", 0, batch_at(1_700_000_000_000 + at * 1000, 300_000));
     }
     let partition = world.partition_id("t", 0);
@@ -82,19 +82,19 @@ fn commands_wait_for_the_device_too() {
     world.device(0).reads_stalled = false;
     world.run();
     let Some(Ok(Outcome::Records(bytes, bounds))) = world.outcome(read) else { panic!("no records") };
-    assert_eq!((records(Some(&bytes.into()))[0].0, bounds.high_watermark.0), (2, 20));
+    assert_eq!((records(Some(&bytes.into()))[0].0, bounds.high_watermark.0), (2, 14));
     let Some(Ok(Outcome::Batch(Some(bytes)))) = world.outcome(find) else { panic!("no batch") };
     assert_eq!(records(Some(&bytes.into()))[0].0, 4, "the first at or after that time");
     let Some(Ok(Outcome::Batch(Some(bytes)))) = world.outcome(newest) else { panic!("no batch") };
-    assert_eq!(records(Some(&bytes.into()))[0].0, 19);
+    assert_eq!(records(Some(&bytes.into()))[0].0, 13);
 }
 
 #[test]
 fn a_command_does_not_wait_for_the_device_for_ever() {
-    let mut world = World::with(Plan { tail_bytes: 4 << 20, ..Plan::default() });
+    let mut world = World::with(Plan { tail_bytes: 3 << 20, ..Plan::default() });
     world.create_topic("t", 1);
     let mut client = world.connect(0);
-    for _ in 0..20 {
+    for _ in 0..14 {
         client.put(&mut world, "t", 0, batch_sized(300_000));
     }
     let partition = world.partition_id("t", 0);
