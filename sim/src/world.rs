@@ -1,7 +1,7 @@
 //! Journals of one broker on a simulated device: shards with their stores, the keeper's pool and checkpoint files, and a
 //! scheduler that completes what is in flight in any order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::image::{JournalClass, JournalEntry, Lifetime, Secret};
 use base::memory::Block;
@@ -131,7 +131,6 @@ enum Op {
     Write { token: u64, id: WriteId, fua: bool, arena_start: usize, len: usize },
     Flush { token: u64, mark: u64 },
     Read { token: u64, offset: u64, block: Block, len: usize },
-    Extent { for_cleaning: bool },
     Free { extent: ExtentAddress },
     Checkpoint { journal: JournalId, bytes: Vec<u8>, replace: bool },
 }
@@ -193,6 +192,8 @@ pub struct World {
     /// A hash over everything that happened.
     pub trace: u64,
     ops: Vec<(usize, Op)>,
+    /// Extents asked for, by shard; answered in the order of the questions.
+    wishes: Vec<VecDeque<bool>>,
     filling: Option<journal::pool::Fill>,
 }
 
@@ -231,6 +232,7 @@ impl World {
     #[must_use]
     pub fn new(rest: Rest, shards: Vec<Shard>, pool: Pool) -> Self {
         let Rest { plan, disk, files, now, trace } = rest;
+        let wishes = shards.iter().map(|_| VecDeque::new()).collect();
         Self {
             plan,
             shards,
@@ -242,6 +244,7 @@ impl World {
             faults: Faults::default(),
             trace,
             ops: Vec::new(),
+            wishes,
             filling: None,
         }
     }
@@ -259,8 +262,8 @@ impl World {
 
     /// Things in flight.
     #[must_use]
-    pub const fn in_flight(&self) -> usize {
-        self.ops.len()
+    pub fn in_flight(&self) -> usize {
+        self.ops.len() + self.wishes.iter().map(VecDeque::len).sum::<usize>()
     }
 
     /// Lets a shard do something and takes its effects.
@@ -314,7 +317,7 @@ impl World {
                 self.shards[shard].arena.lend(&block);
                 return Some(Op::Read { token, offset, block, len });
             }
-            Effect::NeedExtent { for_cleaning, .. } => return Some(Op::Extent { for_cleaning }),
+            Effect::NeedExtent { for_cleaning, .. } => self.wishes[shard].push_back(for_cleaning),
             Effect::FreeExtent { extent } => return Some(Op::Free { extent }),
             Effect::Checkpoint { journal, bytes, replace } => {
                 return Some(Op::Checkpoint { journal, bytes, replace });
@@ -343,10 +346,13 @@ impl World {
         if chance.odds(1, 4) {
             self.keep();
         }
-        if self.ops.is_empty() {
+        if self.in_flight() == 0 {
             return self.keep();
         }
-        let at = chance.index(self.ops.len());
+        let at = chance.index(self.in_flight());
+        if at >= self.ops.len() {
+            return self.grant(at);
+        }
         let (shard, op) = self.ops.swap_remove(at);
         self.note(at as u64);
         match op {
@@ -386,7 +392,6 @@ impl World {
                 self.shards[shard].arena.give_back(&block, &bytes);
                 self.tell(shard, Event::Read { token, block, result: read });
             }
-            Op::Extent { for_cleaning } => return self.extent(shard, for_cleaning),
             Op::Free { extent } => {
                 self.told.freed += 1;
                 self.pool.give_back(extent);
@@ -412,15 +417,17 @@ impl World {
         self.with(shard, |store, arena, now, out| store.handle(now, event, arena, out));
     }
 
-    fn extent(&mut self, shard: usize, for_cleaning: bool) -> bool {
+    /// Answers the first wish of a shard that has some; `at` says of which.
+    fn grant(&mut self, at: usize) -> bool {
+        let wishing: Vec<usize> = (0..self.wishes.len()).filter(|&shard| !self.wishes[shard].is_empty()).collect();
+        let shard = wishing[at % wishing.len()];
+        let for_cleaning = self.wishes[shard][0];
         let extent = match self.pool.want(for_cleaning) {
             Wanted::Extent(extent) => Some(extent),
             Wanted::Full => None,
-            Wanted::Later => {
-                self.ops.push((shard, Op::Extent { for_cleaning }));
-                return self.keep();
-            }
+            Wanted::Later => return self.keep(),
         };
+        self.wishes[shard].pop_front();
         self.tell(shard, Event::Extent { device: DEVICE, extent });
         true
     }
@@ -444,14 +451,18 @@ impl World {
     /// # Panics
     /// When it never ends.
     pub fn settle(&mut self, chance: &mut Chance) {
-        for _ in 0..100_000 {
+        let mut last = String::new();
+        for turn in 0..100_000 {
             self.pump();
-            if self.ops.is_empty() {
+            if self.in_flight() == 0 {
                 return;
+            }
+            if turn > 99_990 {
+                last += &format!("{:?} {:?} {:?} {:?}\n", self.ops, self.wishes, self.pool.counts(), self.filling);
             }
             self.complete(chance);
         }
-        panic!("things fly for ever: {:?}", self.ops);
+        panic!("things fly for ever: {last}");
     }
 
     /// Cuts the power.

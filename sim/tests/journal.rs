@@ -26,7 +26,7 @@ fn kept_seeds() -> impl Iterator<Item = u64> {
 }
 
 #[test]
-#[ignore = "seeds 2 and 12 fail still"]
+
 fn no_seed_loses_moves_or_repeats_a_record() {
     let first = number("BARELOG_SIM_SEED", 1);
     let count = number("BARELOG_SIM_SEEDS", 300);

@@ -488,7 +488,8 @@ impl Journal {
             return false;
         }
         match self.extents.back() {
-            Some(extent) => extent.left() as u64 * 2 < extent.address.len,
+            // An extent that was held back takes no records: they wait for another.
+            Some(extent) => extent.for_cleaning || extent.left() as u64 * 2 < extent.address.len,
             None => true,
         }
     }
