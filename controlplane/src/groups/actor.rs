@@ -218,12 +218,16 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
 
     fn request(&mut self, request: GroupRequest) {
         let Some(asked) = Asked::read(request) else { return };
-        if asked.is_find_coordinator() {
+        if asked.finds_group() {
             let until = self.now().mono.plus_ms(u64::try_from(self.host.find_wait.as_millis()).unwrap_or(u64::MAX));
             self.finding.push((until, asked));
             return;
         }
         let image = self.catalog.image();
+        if asked.finds() {
+            // Of another kind than groups: nothing to wait for.
+            return api::found(asked, &image, false);
+        }
         if let Some(asked) = api::look(asked, &self.machine, &image) {
             self.tokens += 1;
             let token = Token(self.tokens);

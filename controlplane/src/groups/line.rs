@@ -26,7 +26,7 @@ pub(super) struct Line {
     /// The offset behind the last record.
     end: Offset,
     snapshot: Option<Snapshot>,
-    /// A snapshot that failed is not begun again before the log has grown to this.
+    /// A snapshot is not begun again before the log has grown to this.
     patience_bytes: u64,
 }
 
@@ -34,8 +34,9 @@ pub(super) struct Line {
 #[derive(Debug)]
 struct Snapshot {
     cursor: Cursor,
-    /// Offset of its first record, where the log is to begin.
-    start: Option<Offset>,
+    /// Where the log is to begin: its end when the snapshot began. Everything before is in the snapshot, which tells what
+    /// was durable then or later.
+    start: Offset,
     /// Bytes appended from there on.
     bytes: u64,
     trimming: bool,
@@ -121,20 +122,13 @@ impl Line {
             && cut.trim.is_due(self.log_bytes, machine.live_bytes(self.slot))
         {
             let cursor = machine.snapshot(self.slot);
-            self.snapshot = Some(Snapshot { cursor, start: None, bytes: 0, trimming: false });
+            self.snapshot = Some(Snapshot { cursor, start: self.end, bytes: 0, trimming: false });
         }
         if let Some(to) = self.trim() {
             return Some(Work::MoveStart(to));
         }
         let snapshot = self.put_snapshot(machine, encoder, cut, now);
-        let mut upto = None;
-        while encoder.len() < cut.batch_bytes {
-            let Some((id, records)) = self.waiting.pop_front() else { break };
-            for record in records.iter() {
-                encoder.push(record, now);
-            }
-            upto = Some(id);
-        }
+        let upto = self.put_waiting(encoder, cut, now);
         if encoder.is_empty() {
             return None;
         }
@@ -146,11 +140,26 @@ impl Line {
 
     /// Where the log is to begin, once a snapshot is durable to its end.
     fn trim(&mut self) -> Option<Offset> {
-        let end = self.end;
         let snapshot = self.snapshot.as_mut().filter(|snapshot| snapshot.cursor.is_done() && !snapshot.trimming)?;
         snapshot.trimming = true;
-        // Nothing live at all: the log can begin at its end.
-        Some(*snapshot.start.get_or_insert(end))
+        Some(snapshot.start)
+    }
+
+    /// Puts what waits, as far as it fits. What is too large to share a batch goes alone, so that its refusal is its own.
+    fn put_waiting(&mut self, encoder: &mut Encoder, cut: &Cut, now: WallMs) -> Option<AppendId> {
+        let mut upto = None;
+        while let Some((_, records)) = self.waiting.front() {
+            let bytes: usize = records.iter().map(Record::bytes).sum();
+            if !encoder.is_empty() && encoder.len() + bytes > cut.batch_bytes {
+                break;
+            }
+            let Some((id, records)) = self.waiting.pop_front() else { break };
+            for record in records.iter() {
+                encoder.push(record, now);
+            }
+            upto = Some(id);
+        }
+        upto
     }
 
     /// Puts the next piece of a snapshot in front of everything that waits. Nothing flies now, so that the machine knows
@@ -170,12 +179,7 @@ impl Line {
         self.log_bytes += load.bytes;
         self.end = base.plus(load.count);
         if let Some(snapshot) = &mut self.snapshot {
-            if load.snapshot && snapshot.start.is_none() {
-                snapshot.start = Some(base);
-            }
-            if snapshot.start.is_some() {
-                snapshot.bytes += load.bytes;
-            }
+            snapshot.bytes += load.bytes;
         }
     }
 
@@ -192,7 +196,8 @@ impl Line {
         match self.snapshot.take() {
             Some(snapshot) if moved => {
                 self.log_bytes = snapshot.bytes;
-                self.patience_bytes = 0;
+                // Not again before the log has doubled, however large the live records turn out to be in the log.
+                self.patience_bytes = snapshot.bytes * 2;
             }
             Some(_) => self.give_up_snapshot(),
             None => {}

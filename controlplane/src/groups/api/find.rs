@@ -13,6 +13,11 @@ const TRANSACTION: i8 = 1;
 /// First version that asks for several keys.
 const BATCHED: i16 = 4;
 
+/// Whether coordinators of groups are asked for.
+pub(super) fn is_for_groups(request: &FindCoordinatorRequest<'_>) -> bool {
+    request.key_type == GROUP
+}
+
 /// Answers; `there` tells whether groups can be served at all.
 pub(in super::super) fn found(asked: Asked, image: &Image, there: bool) {
     let response = match asked.parse::<FindCoordinatorRequest<'_>>() {

@@ -52,8 +52,14 @@ impl Asked {
         Some(Self { key, version, correlation, listener, client_id, host: host(&peer), frame, body_at, answer })
     }
 
-    pub(super) fn is_find_coordinator(&self) -> bool {
+    /// Whether it is FindCoordinator.
+    pub(super) fn finds(&self) -> bool {
         self.key == ApiKey::FindCoordinator
+    }
+
+    /// Whether it is FindCoordinator for groups.
+    pub(super) fn finds_group(&self) -> bool {
+        self.finds() && self.parse().is_ok_and(|request| find::is_for_groups(&request))
     }
 
     fn body(&self) -> &[u8] {

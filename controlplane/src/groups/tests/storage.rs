@@ -161,3 +161,52 @@ async fn a_topic_that_cannot_be_created_is_no_coordinator() {
     assert_eq!((found.error_code, found.node_id), (ErrorCode::COORDINATOR_NOT_AVAILABLE, -1));
     assert_eq!(world.commit("g", "t", 0, 1).await, ErrorCode::NOT_COORDINATOR);
 }
+
+#[tokio::test]
+async fn nothing_acked_is_lost_while_logs_are_trimmed_all_the_time() {
+    let trim = TrimPolicy { log_bytes_min: 300, factor: 1 };
+    let data = FakeData::new();
+    let catalog = FakeCatalog::new(2);
+    let mut dice = 1u32;
+    let mut roll = move |sides: u32| {
+        dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (dice >> 8) % sides
+    };
+    let mut acked = std::collections::BTreeMap::new();
+    let mut offset = 0;
+    for _ in 0..30 {
+        let world = World::configured(data.clone(), catalog.clone(), HostConfig { trim, batch_bytes: 400, ..host() });
+        world.find().await;
+        for _ in 0..20 {
+            let mut sent = Vec::new();
+            for _ in 0..roll(12) {
+                offset += 1;
+                let group = ["a", "b", "c"][roll(3) as usize];
+                let partition = roll(20) as i32;
+                sent.push((
+                    group,
+                    partition,
+                    offset,
+                    world.commit_soon(group, "t", partition..partition + 1, offset).await,
+                ));
+            }
+            for (group, partition, offset, response) in sent {
+                assert_eq!(committed(&response.await.unwrap()), ErrorCode::NONE);
+                acked.insert((group, partition), offset);
+            }
+            if roll(6) == 0 {
+                let group = ["a", "b", "c"][roll(3) as usize];
+                world.ask(2, &DeleteGroupsRequest { groups_names: vec![group] }).await;
+                acked.retain(|(of, _), _| *of != group);
+            }
+        }
+        for group in ["a", "b", "c"] {
+            for partition in 0..20 {
+                let expected = acked.get(&(group, partition)).copied().unwrap_or(-1);
+                assert_eq!(world.offset(group, "t", partition).await, expected, "{group} {partition}");
+            }
+        }
+        drop(world.restart().await);
+    }
+    assert!(data.state.lock().unwrap().moves > 50);
+}
