@@ -1,6 +1,7 @@
 //! The log: lines on standard error, their level changeable while the broker runs.
 
 use std::fmt;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -68,7 +69,8 @@ fn layers(filter: &str) -> Result<(reload::Layer<EnvFilter, Registry>, LogLevel)
 pub fn start(filter: &str, format: LogFormat) -> Result<LogLevel, String> {
     let (layer, level) = layers(filter)?;
     let registry = tracing_subscriber::registry().with(layer);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let started = match format {
         LogFormat::Text => registry.with(lines).try_init(),
         LogFormat::Json => registry.with(lines.json()).try_init(),

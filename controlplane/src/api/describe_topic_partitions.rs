@@ -95,8 +95,9 @@ fn show<'a>(
                 leader_epoch: partition.epoch.0,
                 replica_nodes: vec![node],
                 isr_nodes: vec![node],
-                eligible_leader_replicas: None,
-                last_known_elr: None,
+                // The schema allows null; Kafka's own admin client does not.
+                eligible_leader_replicas: Some(Vec::new()),
+                last_known_elr: Some(Vec::new()),
                 offline_replicas: Vec::new(),
             })
             .collect(),

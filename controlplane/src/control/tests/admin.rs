@@ -338,6 +338,10 @@ async fn topics_are_described_page_by_page() {
         ask!(bench, request, 0 => response: DescribeTopicPartitionsResponse<'_>);
         assert!(response.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() <= 2);
         for topic in &response.topics {
+            // Kafka's admin client fails on null here.
+            assert!(
+                topic.partitions.iter().all(|p| p.eligible_leader_replicas.is_some() && p.last_known_elr.is_some())
+            );
             seen.extend(topic.partitions.iter().map(|p| (topic.name.unwrap().to_owned(), p.partition_index)));
         }
         match &response.next_cursor {
