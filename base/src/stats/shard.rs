@@ -197,12 +197,12 @@ pub const METRICS: &[Metric] = metrics![
     "barelog_request_errors" "" ApiCounter errors, "Answers with an error for the request or any part of it, of Produce, Fetch and ListOffsets.";
     "barelog_request_latency" "seconds" ApiHistogram latency, "From the request's last byte to handing the answer to the network.";
     "barelog_requests_malformed" "" Counter requests_malformed, "Requests that did not parse, were too large or named an unknown API; the connection was closed.";
-    "barelog_bytes_in" "bytes" Counter bytes_in, "Bytes of requests.";
-    "barelog_bytes_out" "bytes" Counter bytes_out, "Bytes of answers.";
+    "barelog_received" "bytes" Counter bytes_in, "Bytes of requests.";
+    "barelog_sent" "bytes" Counter bytes_out, "Bytes of answers.";
     "barelog_batches_in" "" Counter batches_in, "Record batches appended.";
     "barelog_records_in" "" Counter records_in, "Records appended.";
-    "barelog_record_bytes_in" "bytes" Counter record_bytes_in, "Bytes of record batches appended.";
-    "barelog_record_bytes_out" "bytes" Counter record_bytes_out, "Bytes of record batches in answers to Fetch.";
+    "barelog_appended" "bytes" Counter record_bytes_in, "Bytes of record batches appended.";
+    "barelog_fetched" "bytes" Counter record_bytes_out, "Bytes of record batches in answers to Fetch.";
     "barelog_batches_refused" "" Counter batches_refused, "Record batches of Produce requests that were refused.";
     "barelog_commit_latency" "seconds" Histogram commit_latency, "From appending a batch to its being durable.";
     "barelog_device_writes" "" Counter device_writes, "Device writes submitted; records per write is barelog_records_in over this.";
