@@ -99,6 +99,12 @@ impl Cold {
         Some(&cached.index)
     }
 
+    /// As [`Cold::footer`], without counting as a use.
+    pub(crate) fn peek_footer(&self, journal: u16, start: Position) -> Option<&SortedIndex> {
+        let cached = self.footers.iter().find(|cached| (cached.journal, cached.start) == (journal, start))?;
+        Some(&cached.index)
+    }
+
     /// Caches a closed extent's index; those used longest ago go.
     pub(crate) fn add_footer(&mut self, journal: u16, start: Position, index: SortedIndex, bytes_max: usize) {
         let used = self.tick();

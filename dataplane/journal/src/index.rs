@@ -268,6 +268,12 @@ impl SortedIndex {
             Err(_) => &[],
         }
     }
+
+    /// The first run of the partition that ends at or after `offset`.
+    pub(crate) fn find(&self, partition: PartitionId, offset: Offset) -> Option<&Run> {
+        let runs = self.of(partition);
+        runs.get(runs.partition_point(|run| run.last < offset))
+    }
 }
 
 /// Fences of one partition: 8 × 16 bytes whatever it retains.

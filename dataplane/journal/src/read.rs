@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::memory::{Arena, Block};
 use base::{Offset, PartitionId, Position};
 
-use crate::cold::{ColdFrame, Lookup};
+use crate::cold::{Cold, ColdFrame, Lookup};
 use crate::format::{FrameHeader, Run};
 use crate::index::Fence;
 use crate::journal::{Index, Journal};
@@ -72,7 +72,7 @@ impl<A: Arena> Store<A> {
         if from >= partition.high_watermark {
             return ReadOutcome::Empty;
         }
-        if let Some(number) = find_in_tail(journal, partition, from) {
+        if let Some(number) = find_in_tail(journal, slot, &self.cold, partition, from) {
             return read_tail(journal, partition, number, bytes_max, at_least_one, arena, slices);
         }
         let limit = Limit { bytes_max, at_least_one, one: false };
@@ -320,7 +320,7 @@ fn take_frames<A: Arena>(
 }
 
 /// Number of the tail frame that holds `from`, if the tail reaches back so far.
-fn find_in_tail(journal: &Journal, partition: &Partition, from: Offset) -> Option<u64> {
+fn find_in_tail(journal: &Journal, slot: u16, cold: &Cold, partition: &Partition, from: Offset) -> Option<u64> {
     let oldest = journal.frame(partition.tail_oldest)?;
     if from < oldest.base {
         return None;
@@ -342,7 +342,7 @@ fn find_in_tail(journal: &Journal, partition: &Partition, from: Offset) -> Optio
             }
         }
     }
-    let mut number = nearest_by_index(journal, partition, from).unwrap_or(partition.tail_oldest);
+    let mut number = nearest_by_index(journal, slot, cold, partition, from).unwrap_or(partition.tail_oldest);
     while let Some(frame) = journal.frame(number) {
         if frame.base.0 + i64::from(frame.records) > from.0 {
             // The frame after a gap in the offsets serves what lies in the gap.
@@ -353,14 +353,26 @@ fn find_in_tail(journal: &Journal, partition: &Partition, from: Offset) -> Optio
     None
 }
 
-/// The first tail frame of the run that the open index names for `from`.
-fn nearest_by_index(journal: &Journal, partition: &Partition, from: Offset) -> Option<u64> {
-    let extent = journal.extents.back()?;
-    if partition.run.extent != extent.start.position {
-        return None;
+/// The first tail frame of the run that an index in memory names for `from`.
+fn nearest_by_index(journal: &Journal, slot: u16, cold: &Cold, partition: &Partition, from: Offset) -> Option<u64> {
+    let fence = partition.fences.find(from)?;
+    let after = journal.extents.partition_point(|extent| extent.start.position <= fence);
+    let mut found = None;
+    for extent in journal.extents.range(after.saturating_sub(1)..) {
+        let start = extent.start.position;
+        let run = match &extent.index {
+            Index::Open(index) if partition.run.extent == start => index.find(partition.run.slot, from),
+            Index::Open(_) => None,
+            Index::Closed(index) => index.find(partition.id, from),
+            Index::Footer(_) => cold.peek_footer(slot, start)?.find(partition.id, from),
+            Index::Missing => return None,
+        };
+        if run.is_some() {
+            found = run;
+            break;
+        }
     }
-    let Index::Open(index) = &extent.index else { return None };
-    let run = index.find(partition.run.slot, from)?;
+    let run = found?;
     let mut at = journal.frames.partition_point(|frame| frame.position < run.position);
     loop {
         let frame = journal.frames.get(at)?;

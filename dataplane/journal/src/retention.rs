@@ -21,6 +21,9 @@ const RUNS: usize = 64;
 /// Extents looked into in one turn and journal.
 const LOOKS: usize = 4;
 
+/// Extents whose watched record is looked at in one turn and journal.
+const WATCHES: usize = 256;
+
 /// A leader's last unit is followed by a closing unit after this time without appends.
 const IDLE_MS: u64 = 1000;
 
@@ -208,7 +211,7 @@ impl<A: Arena> Store<A> {
     fn look_for_dead(&mut self, now: Now, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
         let count = self.journals[usize::from(slot)].extents.len();
         let mut looks = 0;
-        for _ in 0..count.saturating_sub(1) {
+        for _ in 0..count.saturating_sub(1).min(WATCHES) {
             let journal = &mut self.journals[usize::from(slot)];
             let at = if journal.leaving.next + 1 < count { journal.leaving.next } else { 0 };
             journal.leaving.next = at + 1;

@@ -346,6 +346,14 @@ impl<A: Arena> Store<A> {
         }
     }
 
+    /// Partitions that recovery found and nobody named with [`Store::set_partition`]. Their data is kept, since an id that is
+    /// merely unknown may be named later; those that metadata knows as deleted are to be given to
+    /// [`Store::delete_partition`].
+    #[must_use]
+    pub fn unnamed_partitions(&self) -> Vec<PartitionId> {
+        self.partitions.iter().filter(|partition| partition.config.is_none()).map(|partition| partition.id).collect()
+    }
+
     /// Validates a batch (header checked before by `BatchView::check`; records, sequence, size, CRC here), stamps it and
     /// copies it once into the open unit.
     ///
