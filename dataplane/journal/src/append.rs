@@ -182,6 +182,9 @@ impl<A: Arena> Store<A> {
         for_cleaning: bool,
         arena: &mut A,
     ) -> Result<Position, AppendError> {
+        if self.journals[usize::from(journal_slot)].starting && kind != FrameKind::EpochStart {
+            return Err(AppendError::Busy);
+        }
         self.reserve(now, journal_slot, payload.len(), for_cleaning, arena)?;
         let sums = self.config.sums;
         let journal = &mut self.journals[usize::from(journal_slot)];
@@ -253,15 +256,21 @@ impl<A: Arena> Store<A> {
             return Err(AppendError::Busy);
         }
         let journal = &mut self.journals[slot];
+        let filling = journal.open.as_ref().filter(|open| open.frames > 0).map_or(0, |open| sectors(open.used));
+        let stays = !held_back && journal.extents.back().is_some_and(|extent| extent.left() >= filling + sectors(need));
+        if !stays && journal.spare.is_empty() && !(for_cleaning && journal.cleaning_spare.is_some()) {
+            // Not to be had: the open unit goes on filling with what is smaller.
+            journal.cleaning_due |= for_cleaning && journal.full_until.is_some();
+            return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
+        }
         // An open unit without frames (its first batch failed its CRC) is given up: nothing of it counts.
-        let begun = journal.open.as_ref().is_some_and(|open| open.frames > 0);
         let fresh_unit_of_extent = journal.open.as_ref().is_some_and(|open| open.frames == 0 && open.first_of_extent);
-        if begun {
+        if filling > 0 {
             journal.close_unit(now.wall, arena);
         } else {
             journal.open = None;
         }
-        if !held_back && journal.extents.back().is_some_and(|extent| extent.left() >= sectors(need)) {
+        if stays {
             if journal.chunks.back().is_none_or(|chunk| chunk.left() < sectors(need)) {
                 if fresh_unit_of_extent {
                     // The extent's header lies in a chunk that is too small for this batch: write it with a unit of its own.
@@ -283,10 +292,7 @@ impl<A: Arena> Store<A> {
     fn next_extent(&mut self, slot: usize, need: usize, cleaning: bool, arena: &mut A) -> Result<(), AppendError> {
         let journal = &mut self.journals[slot];
         let held_back = if cleaning { journal.cleaning_spare } else { None };
-        let Some(address) = journal.spare.front().copied().or(held_back) else {
-            journal.cleaning_due |= cleaning && journal.full_until.is_some();
-            return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
-        };
+        let address = journal.spare.front().copied().or(held_back).expect("looked for by the caller");
         if (ExtentHeader::BYTES + sectors(need) + Footer::bytes(2, 2)) as u64 > address.len {
             return Err(AppendError::TooLarge);
         }

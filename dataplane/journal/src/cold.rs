@@ -77,6 +77,15 @@ pub(crate) struct Cold {
     serial: u64,
 }
 
+/// How much to read.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    /// A window, up to where one begins that is there.
+    Window,
+    /// One unit of that many bytes, which is longer than a window.
+    Unit(usize),
+}
+
 /// Where to look for a window.
 pub(crate) enum Lookup {
     /// Number of a window that is there.
@@ -192,7 +201,7 @@ impl<A: Arena> Store<A> {
             wait(&mut window.waiters, partition);
             return Lookup::Pending;
         }
-        if !self.load_window(slot, extent, position, WINDOW_BYTES, true, arena, out) {
+        if !self.load_window(slot, extent, position, Size::Window, true, arena, out) {
             wait(&mut self.cold.starved, partition);
         } else if let Some(window) = self.cold.windows.last_mut() {
             wait(&mut window.waiters, partition);
@@ -223,7 +232,7 @@ impl<A: Arena> Store<A> {
         if self.cold.windows.iter().any(holds) || arena.available(Purpose::Cold) < 2 * WINDOW_BYTES {
             return;
         }
-        self.load_window(slot, extent, position, WINDOW_BYTES, false, arena, out);
+        self.load_window(slot, extent, position, Size::Window, false, arena, out);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the one place that submits reads of units")]
@@ -232,17 +241,23 @@ impl<A: Arena> Store<A> {
         slot: u16,
         extent: usize,
         position: Position,
-        bytes: usize,
+        size: Size,
         may_evict: bool,
         arena: &mut A,
         out: &mut Vec<Effect>,
     ) -> bool {
         let journal = &self.journals[usize::from(slot)];
         let extent = &journal.extents[extent];
-        let mut end = extent.end.min(journal.commit).min(position.plus(bytes as u64));
-        for window in &self.cold.windows {
-            if window.journal == slot && window.start > position {
-                end = end.min(window.start);
+        let mut end = extent.end.min(journal.commit);
+        match size {
+            Size::Unit(bytes) => end = end.min(position.plus(bytes as u64)),
+            Size::Window => {
+                end = end.min(position.plus(WINDOW_BYTES as u64));
+                for window in self.cold.windows.iter().filter(|window| window.journal == slot) {
+                    if window.start > position {
+                        end = end.min(window.start);
+                    }
+                }
             }
         }
         let len = usize::try_from(end.0 - position.0).expect("a window is shorter than memory");
@@ -370,7 +385,9 @@ impl<A: Arena> Store<A> {
         let extent = inside(start);
         if let (Ok(()), Some(extent)) = (&result, extent) {
             let len = usize::try_from(end.0 - start.0).expect("a window is shorter than memory");
-            let (frames, parsed) = parse(journal, start, arena.bytes(&block, 0..len), &self.config.sums);
+            let most = journal.extents[extent].end.min(journal.commit);
+            let most = usize::try_from(most.0 - start.0).expect("an extent is shorter than memory");
+            let (frames, parsed) = parse(journal, start, arena.bytes(&block, 0..len), most, &self.config.sums);
             match parsed {
                 Parsed::Upto(upto) => {
                     arena.freeze(&block, block.len);
@@ -382,7 +399,7 @@ impl<A: Arena> Store<A> {
                 Parsed::Longer(need) => {
                     self.cold.windows.swap_remove(at);
                     arena.free(block);
-                    if self.load_window(slot, extent, start, need, true, arena, out)
+                    if self.load_window(slot, extent, start, Size::Unit(need), true, arena, out)
                         && let Some(window) = self.cold.windows.last_mut()
                     {
                         window.waiters = waiters;
@@ -418,7 +435,14 @@ enum Parsed {
 }
 
 /// Checks the units in `bytes`, which lie at `start`, and lists their record frames.
-fn parse(journal: &Journal, start: Position, bytes: &[u8], sums: &base::Checksums) -> (Vec<ColdFrame>, Parsed) {
+/// `most` bytes from there on may hold units.
+fn parse(
+    journal: &Journal,
+    start: Position,
+    bytes: &[u8],
+    most: usize,
+    sums: &base::Checksums,
+) -> (Vec<ColdFrame>, Parsed) {
     let identity = &journal.identity;
     let mut frames = Vec::new();
     let mut at = 0;
@@ -440,8 +464,10 @@ fn parse(journal: &Journal, start: Position, bytes: &[u8], sums: &base::Checksum
                 }
                 at += view.header().bytes();
             }
-            Err(UnitError::Short { need }) if at == 0 => return (frames, Parsed::Longer(need)),
-            Err(UnitError::Short { .. }) => break,
+            Err(UnitError::Short { need }) if at == 0 && bytes.len() < need && need <= most => {
+                return (frames, Parsed::Longer(need));
+            }
+            Err(UnitError::Short { need }) if at > 0 && at + need <= most => break,
             Err(UnitError::Torn { header }) => at += header.bytes().min(bytes.len() - at),
             // Damage: what comes next begins at some sector.
             Err(_) => at += SECTOR,

@@ -61,6 +61,11 @@ impl<A: Arena> Store<A> {
         if !for_cleaning && !journal.wants_extent(now.mono) {
             return;
         }
+        // Answers do not say which question they are for: one for cleaning stands alone.
+        let asking = &self.asking[usize::from(journal.device.0)];
+        if for_cleaning && !asking.is_empty() || asking.front().is_some_and(|(_, for_cleaning)| *for_cleaning) {
+            return;
+        }
         journal.cleaning_due = false;
         journal.asked = true;
         self.asking[usize::from(journal.device.0)].push_back((slot, for_cleaning));

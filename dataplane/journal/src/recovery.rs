@@ -16,8 +16,8 @@ use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
 
 use crate::device::{Claim, Device, DeviceError, Found, Pair};
 use crate::format::{
-    Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, FooterView, JournalStart, Label, LocalState, SECTOR,
-    UNIT_BYTES_MAX, UnitHeader,
+    Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, FooterView, FrameKind, JournalStart, Label, LocalState,
+    SECTOR, UNIT_BYTES_MAX, UnitHeader,
 };
 use crate::journal::{Identity, Index, Journal};
 use crate::pool::Initial;
@@ -832,11 +832,20 @@ fn rebuild<S: Storage>(
         let mut index = ClosedIndex::default();
         while at < candidate.limit.min(upto) {
             at = match scanner.unit(candidate, at)? {
-                Seen::Unit { header, .. } => {
-                    scanner.frames(candidate, &header, |frame, _| index.add(extent.start.position, &header, frame))?;
+                Seen::Unit { header, chain, .. } => {
+                    scanner.frames(candidate, &header, |frame, _| {
+                        index.add(extent.start.position, &header, frame);
+                        if frame.header.kind == FrameKind::EpochStart {
+                            extent.newest_control = Some(header.position);
+                        }
+                    })?;
+                    extent.last = (header.epoch, chain);
                     header.end()
                 }
-                Seen::Torn { header, .. } => header.end(),
+                Seen::Torn { header, chain } => {
+                    extent.last = (header.epoch, chain);
+                    header.end()
+                }
                 Seen::Bad => at.plus(SECTOR as u64),
             };
         }
