@@ -75,6 +75,8 @@ pub struct Limits {
     pub commands_max: usize,
     /// How long a shutdown waits for answers to leave.
     pub shutdown_ms_max: u64,
+    /// How long a shutdown waits for answers of the control plane: some of those wait for other members of a group.
+    pub shutdown_control_ms_max: u64,
 }
 
 impl Default for Limits {
@@ -104,6 +106,7 @@ impl Default for Limits {
             neighbour_requests_max: 4096,
             commands_max: 4096,
             shutdown_ms_max: 5_000,
+            shutdown_control_ms_max: 1_000,
         }
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::message::ToControl;
 use base::{ConnId, Mono, Now, ShardId};
 
-use crate::conn::{Standing, State};
+use crate::conn::{Conn, Standing, State};
 use crate::ports::{Network as _, Ports};
 use crate::remote::Message;
 use crate::shard::Shard;
@@ -13,8 +13,13 @@ use crate::shard::Shard;
 /// How far a shutdown is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopping {
-    /// Requests in progress are answered; no more are taken in. At the latest until then.
-    Draining(Mono),
+    /// Requests in progress are answered; no more are taken in.
+    Draining {
+        /// From then on the control plane's answers are not waited for.
+        control_until: Mono,
+        /// From then on no answers are.
+        until: Mono,
+    },
     /// No connection is left here; the other shards may still need this one. At the latest until then.
     Helping(Mono),
     /// The store writes its closing units and checkpoints.
@@ -39,7 +44,11 @@ impl<P: Ports> Shard<P> {
             return;
         }
         self.backends.network.stop_accepting();
-        self.stopping = Some(Stopping::Draining(now.mono.plus_ms(self.config.limits.shutdown_ms_max)));
+        let limits = &self.config.limits;
+        self.stopping = Some(Stopping::Draining {
+            control_until: now.mono.plus_ms(limits.shutdown_control_ms_max),
+            until: now.mono.plus_ms(limits.shutdown_ms_max),
+        });
         let conns: Vec<ConnId> = self.conns.iter().map(|conn| conn.id).collect();
         for id in conns {
             self.drain(id);
@@ -62,8 +71,8 @@ impl<P: Ports> Shard<P> {
     pub(crate) fn stop_step(&mut self, now: Now) -> bool {
         match self.stopping {
             None | Some(Stopping::Stopped) => false,
-            Some(Stopping::Draining(until)) => {
-                self.close_answered(now, until <= now.mono);
+            Some(Stopping::Draining { control_until, until }) => {
+                self.close_answered(now, control_until <= now.mono, until <= now.mono);
                 let done = self.conns.len() == 0 || until.plus_ms(1000) <= now.mono;
                 if done {
                     let own = self.config.id;
@@ -103,15 +112,14 @@ impl<P: Ports> Shard<P> {
         }
     }
 
-    /// Closes the connections whose answers have left. What only waits for other members of a group is not waited for.
-    fn close_answered(&mut self, now: Now, all: bool) {
-        let answered = |requests: &alloc::collections::VecDeque<crate::conn::Request<_>>| {
-            requests.iter().all(|request| matches!(request.state, State::Control))
-        };
+    /// Closes the connections whose answers have left; those, too, that only wait for the control plane, or all.
+    fn close_answered(&mut self, now: Now, control: bool, all: bool) {
+        let answered =
+            |conn: &&Conn<_>| conn.requests.iter().all(|request| control && matches!(request.state, State::Control));
         let conns: Vec<ConnId> = self
             .conns
             .iter()
-            .filter(|conn| conn.standing != Standing::Closing && (all || answered(&conn.requests)))
+            .filter(|conn| conn.standing != Standing::Closing && (all || answered(conn)))
             .map(|conn| conn.id)
             .collect();
         for id in conns {

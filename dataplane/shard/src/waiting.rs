@@ -36,7 +36,12 @@ pub(crate) struct Waiting {
     /// To be tried again; each once.
     dirty: VecDeque<usize>,
     partitions: usize,
+    /// Emptied lists of `by_partition`, for the next partition that is waited on.
+    spare: Vec<Vec<usize>>,
 }
+
+/// Emptied lists kept: a session of so many partitions begins to wait without allocating.
+const SPARE_MAX: usize = 4096;
 
 impl Waiting {
     pub(crate) fn new(hash: SeededHash) -> Self {
@@ -47,6 +52,7 @@ impl Waiting {
             deadlines: BTreeSet::new(),
             dirty: VecDeque::new(),
             partitions: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -68,7 +74,8 @@ impl Waiting {
         let entry = self.reads.vacant_entry();
         let id = entry.key();
         for item in &read.items {
-            let ids = self.by_partition.entry(item.partition).or_default();
+            let spare = &mut self.spare;
+            let ids = self.by_partition.entry(item.partition).or_insert_with(|| spare.pop().unwrap_or_default());
             // A hostile request may name a partition twice.
             if ids.last() != Some(&id) {
                 ids.push(id);
@@ -91,8 +98,11 @@ impl Waiting {
                 if let Some(at) = ids.iter().rposition(|&other| other == id) {
                     ids.swap_remove(at);
                 }
-                if ids.is_empty() {
-                    self.by_partition.remove(&item.partition);
+                if ids.is_empty()
+                    && let Some(ids) = self.by_partition.remove(&item.partition)
+                    && self.spare.len() < SPARE_MAX
+                {
+                    self.spare.push(ids);
                 }
             }
         }

@@ -178,3 +178,29 @@ fn a_fenced_journal_hurts_its_own_partitions_only() {
     assert!(fenced);
     assert_eq!(world.shards[1].backends_mut().log.lines.len(), 1, "logged once");
 }
+
+#[test]
+fn a_flush_that_fails_fences_what_other_shards_have_in_flight_on_that_device() {
+    let mut world = World::with(Plan { shards: 3, ..Plan::default() });
+    world.create_topic("t", 3);
+    let mut client = world.connect(2);
+    for partition in 0..3 {
+        client.put(&mut world, "t", partition, batch_of(1, "warm"));
+    }
+    world.device(1).stalled = true;
+    client.send(&mut world, ApiKey::Produce, 9, &produce(-1, "t", &[(1, batch_of(1, "in flight"))]));
+    world.run();
+    world.device(0).flush_broken = true;
+    client.send(&mut world, ApiKey::Produce, 9, &produce(-1, "t", &[(0, batch_of(1, "fails"))]));
+    world.run();
+    assert!(world.device(0).failed, "the backends are told");
+    world.device(1).stalled = false;
+    world.run();
+    let mut codes = Vec::new();
+    while let Some(response) = client.pop(&mut world) {
+        let (_, response) = decode::<ProduceResponse>(ApiKey::Produce, 9, response);
+        codes.push(ErrorCode(response.responses[0].partition_responses[0].error_code));
+    }
+    assert_eq!(codes, [ErrorCode::KAFKA_STORAGE_ERROR; 2], "neither is acked");
+    assert_eq!(world.connect(0).put(&mut world, "t", 2, batch_of(1, "x")), 1, "who had nothing in flight goes on");
+}

@@ -129,6 +129,10 @@ pub struct Device {
     pub full: bool,
     /// Writes fail.
     pub broken: bool,
+    /// Flushes fail.
+    pub flush_broken: bool,
+    /// Was told that a flush failed.
+    pub failed: bool,
     pub writes: usize,
     pub flushes: usize,
 }
@@ -145,6 +149,8 @@ impl Device {
             reads_stalled: false,
             full: false,
             broken: false,
+            flush_broken: false,
+            failed: false,
             writes: 0,
             flushes: 0,
         }
@@ -182,7 +188,8 @@ impl Device {
             }
             Effect::Flush { token, .. } => {
                 self.flushes += 1;
-                self.events.push(Event::Flushed { token, result: Ok(()) });
+                let result = if self.flush_broken { Err("planted".to_string()) } else { Ok(()) };
+                self.events.push(Event::Flushed { token, result });
             }
             Effect::Read { token, offset, block, len, .. } => {
                 let (bytes, _) = arena.blocks.get_mut(&block.start).unwrap();
@@ -204,7 +211,8 @@ impl Device {
                 self.events.push(Event::Extent { device, extent });
             }
             Effect::Checkpoint { journal, .. } => self.events.push(Event::CheckpointDone { journal, result: Ok(()) }),
-            Effect::FreeExtent { .. } | Effect::DeviceFailed { .. } => {}
+            Effect::FreeExtent { .. } => {}
+            Effect::DeviceFailed { .. } => self.failed = true,
             other => panic!("not for a device: {other:?}"),
         }
     }
