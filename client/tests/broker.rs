@@ -47,6 +47,12 @@ fn from_beginning() -> ConsumerConfig {
     config
 }
 
+/// A time that no retention has passed: a broker may drop older records at once.
+fn recent() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap() - 60_000
+}
+
 /// Reads until `count` records came.
 fn read(consumer: &mut Consumer, count: usize, mut take: impl FnMut(Record<'_>)) {
     let end = Instant::now() + PATIENCE;
@@ -74,6 +80,7 @@ fn value(partition: i32, index: u32) -> Vec<u8> {
 #[test]
 fn records_come_back_whole_and_in_order_with_every_codec() {
     let Some(settings) = settings() else { return };
+    let time = recent();
     for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
         let topic = create(&settings, "codec", 3);
         let limits = producer::Limits { codec, batch_bytes_max: 4000, ..producer::Limits::default() };
@@ -96,7 +103,7 @@ fn records_come_back_whole_and_in_order_with_every_codec() {
             let value = value(partition, index);
             let key = index.to_be_bytes();
             let record = NewRecord {
-                timestamp: Some(1_700_000_000_000 + i64::from(index)),
+                timestamp: Some(time + i64::from(index)),
                 key: (index % 2 == 0).then_some(&key),
                 value: (index % 7 != 0).then_some(&value),
                 headers: if index % 5 == 0 { &headers } else { &[] },
@@ -119,7 +126,7 @@ fn records_come_back_whole_and_in_order_with_every_codec() {
             assert_eq!(record.offset, next[at]);
             next[at] += 1;
             let index = u32::try_from(record.offset).unwrap() * 3 + record.partition.cast_unsigned();
-            assert_eq!(record.timestamp, 1_700_000_000_000 + i64::from(index));
+            assert_eq!(record.timestamp, time + i64::from(index));
             let expected = value(record.partition, index);
             assert_eq!(record.value, (index % 7 != 0).then_some(&expected[..]));
             assert_eq!(record.key, (index % 2 == 0).then_some(&index.to_be_bytes()[..]));
@@ -133,21 +140,19 @@ fn records_come_back_whole_and_in_order_with_every_codec() {
 fn a_seek_finds_an_offset_in_a_batch_and_a_time() {
     let Some(settings) = settings() else { return };
     let topic = create(&settings, "seek", 1);
+    let time = recent();
     let producer = Producer::new(settings.clone(), ProducerConfig::default()).unwrap();
     let handle = producer.topic(&topic).unwrap();
     for index in 0..100i64 {
         let value = index.to_string();
-        let record = NewRecord {
-            timestamp: Some(1_000_000 + index * 10),
-            value: Some(value.as_bytes()),
-            ..NewRecord::default()
-        };
+        let record =
+            NewRecord { timestamp: Some(time + index * 10), value: Some(value.as_bytes()), ..NewRecord::default() };
         producer.send(handle, Some(0), &record).unwrap();
     }
     producer.flush().unwrap();
     let mut consumer = Consumer::new(settings.clone(), from_beginning());
     for (start, first) in
-        [(Start::Offset(42), 42), (Start::Timestamp(1_000_205), 21), (Start::Earliest, 0), (Start::Timestamp(0), 0)]
+        [(Start::Offset(42), 42), (Start::Timestamp(time + 205), 21), (Start::Earliest, 0), (Start::Timestamp(0), 0)]
     {
         consumer.assign(&[(&topic, 0, start)]);
         let mut seen = None;
@@ -187,10 +192,11 @@ fn read_until_some(consumer: &mut Consumer, mut take: impl FnMut(Record<'_>) -> 
 fn offsets_and_deleted_records_are_told() {
     let Some(settings) = settings() else { return };
     let topic = create(&settings, "offsets", 2);
+    let time = recent();
     let producer = Producer::new(settings.clone(), ProducerConfig::default()).unwrap();
     let handle = producer.topic(&topic).unwrap();
     for index in 0..10i64 {
-        let record = NewRecord { timestamp: Some(1000 + index), value: Some(b"v"), ..NewRecord::default() };
+        let record = NewRecord { timestamp: Some(time + index), value: Some(b"v"), ..NewRecord::default() };
         producer.send(handle, Some(1), &record).unwrap();
     }
     producer.flush().unwrap();
@@ -198,7 +204,7 @@ fn offsets_and_deleted_records_are_told() {
     let wanted = [(topic.as_str(), 0, OffsetSpec::Latest), (topic.as_str(), 1, OffsetSpec::Latest)];
     let offsets = admin.list_offsets(&wanted).unwrap();
     assert_eq!(offsets.values().copied().collect::<Vec<_>>(), [0, 10]);
-    let offsets = admin.list_offsets(&[(&topic, 1, OffsetSpec::Timestamp(1004))]).unwrap();
+    let offsets = admin.list_offsets(&[(&topic, 1, OffsetSpec::Timestamp(time + 4))]).unwrap();
     assert_eq!(offsets[&(topic.clone(), 1)], 4);
     assert_eq!(admin.delete_records(&topic, &[(1, 7)]).unwrap(), [(1, 7)]);
     let offsets = admin.list_offsets(&[(&topic, 1, OffsetSpec::Earliest)]).unwrap();
