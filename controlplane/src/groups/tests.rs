@@ -4,6 +4,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
+    clippy::print_stdout,
     reason = "a test fails where it does not hold, and its numbers are small"
 )]
 

@@ -210,3 +210,31 @@ async fn nothing_acked_is_lost_while_logs_are_trimmed_all_the_time() {
     }
     assert!(data.state.lock().unwrap().moves > 50);
 }
+
+/// The size that the issue names. Minutes without optimisation: `cargo test --release -- --ignored ten_million`.
+#[tokio::test]
+#[ignore = "takes long; the same in small runs always"]
+async fn after_ten_million_commits_to_a_thousand_keys_a_restart_reads_about_the_keys() {
+    let data = FakeData::new();
+    let world = World::with(data.clone(), FakeCatalog::new(50));
+    world.find().await;
+    let groups: Vec<String> = (0..10).map(|group| format!("group {group}")).collect();
+    let began = std::time::Instant::now();
+    for round in 0..10_000 {
+        let mut sent = Vec::new();
+        for group in &groups {
+            sent.push(world.commit_soon(group, "t", 0..100, round).await);
+        }
+        for response in sent {
+            assert_eq!(committed(&response.await.unwrap()), ErrorCode::NONE);
+        }
+    }
+    let (took, appends) = (began.elapsed(), data.state.lock().unwrap().appends);
+    let world = world.restart().await;
+    world.find().await;
+    assert_eq!(world.offset("group 7", "t", 50).await, 9_999);
+    let read = data.state.lock().unwrap().bytes_read;
+    println!("10 M commits in {took:?}, {appends} appends; the restart read {read} bytes");
+    // At most the floor of 1 MiB for each partition that one of the ten groups hashes to.
+    assert!(read <= 10 * ((1 << 20) + (256 << 10)), "{read}");
+}
