@@ -1,6 +1,6 @@
 //! What every request handler works with.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use base::image::{Advertised, Image, JournalClass, PartitionEntry, TopicConfig, TopicEntry};
@@ -37,8 +37,8 @@ pub struct Context {
     pub health: Arc<Health>,
     /// Devices and the like.
     pub observed: Arc<dyn Observed>,
-    /// Who is told of deleted topics.
-    pub(crate) groups: OnceLock<Arc<dyn GroupApis>>,
+    /// Who is told of deleted topics. Weak: the group host works with this context, and ends when nobody else holds it.
+    pub(crate) groups: OnceLock<Weak<dyn GroupApis>>,
     pub(crate) producer_ids: ProducerIds,
     /// Held while a large response is built: a whole cluster's metadata, a decompressed batch.
     pub(crate) large: Semaphore,
@@ -85,7 +85,7 @@ impl Context {
         let Committed { answer, applying } = self.store.propose(command).await?;
         if deletes
             && let Answer::Topic(topic) = &answer
-            && let Some(groups) = self.groups.get()
+            && let Some(groups) = self.groups.get().and_then(Weak::upgrade)
         {
             groups.topic_deleted(topic.name.clone(), topic.id);
         }

@@ -130,7 +130,7 @@ impl Control {
 
     /// Takes what shards say until no shard is left that could say anything.
     pub async fn run(&self, groups: Arc<dyn GroupApis>, mut from_shards: mpsc::Receiver<ToControl>) {
-        let _ = self.context.groups.set(groups.clone());
+        let _ = self.context.groups.set(Arc::downgrade(&groups));
         while let Some(message) = from_shards.recv().await {
             match message {
                 ToControl::Request(request) => self.admit(&*groups, request),

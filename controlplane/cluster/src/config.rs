@@ -492,5 +492,21 @@ fn shortened(value: &str) -> &str {
     value.char_indices().nth(100).map_or(value, |(end, _)| &value[..end])
 }
 
+/// All settings as a table in Markdown.
+#[must_use]
+pub fn markdown(defaults: &TopicConfig) -> String {
+    let mut out = String::from("| setting | values | default | what it does |\n|---|---|---|---|\n");
+    for def in TOPIC_CONFIGS {
+        let default = match def.default_value(defaults) {
+            empty if empty.is_empty() => "none".to_owned(),
+            value => format!("`{value}`"),
+        };
+        let default = def.broker_name.map_or(default.clone(), |name| format!("{default} (`{name}`)"));
+        let (name, words, doc) = (def.name, def.kind.words(), def.documentation());
+        out.push_str(&format!("| `{name}` | {words} | {default} | {doc} |\n"));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests;

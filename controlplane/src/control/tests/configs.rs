@@ -147,3 +147,21 @@ async fn validate_only_checks_and_changes_nothing() {
     assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_CONFIG);
     assert_eq!(bench.control.context().store.image().topics.get("t").unwrap().config.retention_ms, 604_800_000);
 }
+
+#[test]
+fn docs_list_every_topic_setting() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/TOPICS.md");
+    let generated = format!(
+        "# Settings of topics\n\n<!-- Generated from controlplane/cluster/src/config.rs; \
+         `BLESS=1 cargo test -p barelog-controlplane docs_list` rewrites it. -->\n\n\
+         What CreateTopics, AlterConfigs and IncrementalAlterConfigs take and DescribeConfigs shows. A setting that is not here, or \
+         a value that is not among those named, is refused with INVALID_CONFIG. Where the default names a broker setting in \
+         brackets, `barelog.toml` may give another.\n\n{}",
+        cluster::config::markdown(&crate::settings::topic_defaults())
+    );
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == generated, "docs/TOPICS.md is stale: BLESS=1 cargo test -p barelog-controlplane docs_list");
+}

@@ -56,7 +56,7 @@ impl Shared {
                 0 | 1 => 0,
                 2 => data.len(),
                 // Torn at a sector.
-                _ => (chance.next() as usize % (data.len() + 1)) & !511,
+                _ => usize::try_from(chance.next() % (data.len() as u64 + 1)).unwrap() & !511,
             };
             let offset = usize::try_from(*offset).unwrap();
             if keep > 0 {
