@@ -2,6 +2,7 @@
 
 use base::message::Refusal;
 use journal::store::AppendError;
+use protocol::batch::BatchError;
 use protocol::error::ErrorCode;
 
 /// What a producer is told, and a text for people where the code alone does not say it.
@@ -27,6 +28,23 @@ pub(crate) const fn of_append(error: AppendError) -> (ErrorCode, Option<&'static
             Some("the partition's journal is closed after an I/O error; see the broker's log"),
         ),
     }
+}
+
+/// What a producer is told of a batch that its header already condemns.
+pub(crate) const fn of_batch(error: BatchError) -> (ErrorCode, Option<&'static str>) {
+    let text = match error {
+        BatchError::Truncated | BatchError::Length => "the record batch is cut off",
+        BatchError::Trailing => "there must be exactly one record batch for each partition",
+        BatchError::Magic(_) => "only record batches of format 2 are taken",
+        BatchError::Count(_) | BatchError::LastOffsetDelta(_) => "the batch's count of records is wrong",
+        BatchError::Control => "clients may not write control records",
+        BatchError::Sequence => "a producer id needs a sequence",
+        BatchError::AppendTime => "clients may not set the timestamp type LogAppendTime",
+        BatchError::Codec(_) => "unknown compression type",
+        BatchError::Crc => "the CRC-32C does not match",
+        BatchError::Record | BatchError::OffsetDelta | BatchError::RecordsTrailing => "a record is malformed",
+    };
+    (error.code(), Some(text))
 }
 
 /// What a consumer is told.

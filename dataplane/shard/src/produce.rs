@@ -14,7 +14,7 @@ use protocol::produce::{ProduceOutcome, ProducePartition, ProduceView, ProduceWr
 use crate::append::{Asker, Source};
 use crate::conn::{Answer, State};
 use crate::dispatch::Head;
-use crate::errors::of_append;
+use crate::errors::{of_append, of_batch};
 use crate::ports::{Network as _, Ports};
 use crate::remote::{AppendItem, AppendResult, Message, RequestKey};
 use crate::route;
@@ -90,7 +90,7 @@ fn judge(
     if partition.records.is_empty() {
         return Err((ErrorCode::INVALID_RECORD, Some("there must be one record batch for each partition")));
     }
-    let batch = BatchView::check(partition.records).map_err(|error| (error.code(), None))?;
+    let batch = BatchView::check(partition.records).map_err(of_batch)?;
     if batch.attributes() & TRANSACTIONAL_BIT != 0 {
         let text = "a transactional batch without a transactional id";
         return Err((ErrorCode::INVALID_RECORD, Some(text)));

@@ -30,6 +30,7 @@ impl WaitingRead {
 /// All waiting reads of a shard.
 pub(crate) struct Waiting {
     reads: Slab<WaitingRead>,
+    /// Those who are to be tried again anyway may be missing here.
     by_partition: SeededMap<PartitionId, Vec<usize>>,
     by_key: SeededMap<RequestKey, usize>,
     deadlines: BTreeSet<(Mono, usize)>,
@@ -100,9 +101,8 @@ impl Waiting {
                 }
                 if ids.is_empty()
                     && let Some(ids) = self.by_partition.remove(&item.partition)
-                    && self.spare.len() < SPARE_MAX
                 {
-                    self.spare.push(ids);
+                    self.keep(ids);
                 }
             }
         }
@@ -112,15 +112,24 @@ impl Waiting {
         Some(read)
     }
 
-    /// Something may be there to read for those who wait on this partition.
+    /// Something may be there to read for those who wait on this partition. They leave its list: however many they are,
+    /// each is found again at once when it is tried.
     pub(crate) fn wake(&mut self, partition: PartitionId) {
-        let Some(ids) = self.by_partition.get(&partition) else { return };
-        for &id in ids {
+        let Some(mut ids) = self.by_partition.remove(&partition) else { return };
+        for id in ids.drain(..) {
             let read = &mut self.reads[id];
             if !read.dirty {
                 read.dirty = true;
                 self.dirty.push_back(id);
             }
+        }
+        self.keep(ids);
+    }
+
+    /// Keeps an emptied list.
+    fn keep(&mut self, ids: Vec<usize>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(ids);
         }
     }
 

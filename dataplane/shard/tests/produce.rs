@@ -145,8 +145,10 @@ fn every_refusal_has_its_name_and_stores_nothing() {
     }
     assert_eq!(error_of(&mut world, 9, &produce(1, "replicated", &[(0, good.clone())])), ErrorCode::NONE, "acks=1");
     let mut client = world.connect(0);
+    let response = client.produce(&mut world, 9, &cases[4].2);
+    assert_eq!(answer(&response).error_message.as_deref(), Some("only record batches of format 2 are taken"));
     assert!(read_all(&mut world, &mut client, "t", 0).is_empty());
-    assert_eq!(world.stats[0].apis[0].errors.get(), cases.len() as u64);
+    assert_eq!(world.stats[0].apis[0].errors.get(), cases.len() as u64 + 1);
 }
 
 #[test]
