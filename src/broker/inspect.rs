@@ -26,9 +26,14 @@ impl ReadOnly {
         match file.try_lock_shared() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                bail!("{} is in use: stop the broker first; what it writes meanwhile cannot be told from damage", path.display())
+                bail!(
+                    "{} is in use: stop the broker first; what it writes meanwhile cannot be told from damage",
+                    path.display()
+                )
             }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
         }
         let len = file.seek(SeekFrom::End(0))?;
         Ok(Self { file, len })
@@ -169,7 +174,9 @@ fn summary<W: std::io::Write>(path: &Path, device: &DeviceRow, args: &InspectArg
     for state in &device.states {
         match state {
             StateRow::Damaged { pair } => out.line("state", json!({"pair": pair, "damaged": true}))?,
-            StateRow::Held { pair, journal, replica, promise, cut, uncertain_to, does_not_count, start, both, .. } => {
+            StateRow::Held {
+                pair, journal, replica, promise, cut, uncertain_to, does_not_count, start, both, ..
+            } => {
                 if args.journal.is_some_and(|wanted| wanted != journal.0) {
                     continue;
                 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> anyhow::Result<()> {
     let mut config = ConsumerConfig::default();
     config.limits.reset = if args.from_beginning { Reset::Earliest } else { Reset::Latest };
     let mut reading =
-        Reading { args, out: BufWriter::with_capacity(1 << 16, std::io::stdout()), count: 0, error: None };
+        Reading { args, out: BufWriter::with_capacity(1 << 16, std::io::stdout()), count: 0, error: None, lost: false };
     if args.count == Some(0) {
         return Ok(());
     }
@@ -103,6 +103,8 @@ struct Reading<'a> {
     out: BufWriter<Stdout>,
     count: u64,
     error: Option<std::io::Error>,
+    /// The broker is away, and that was said.
+    lost: bool,
 }
 
 impl Reading<'_> {
@@ -157,9 +159,14 @@ impl Reading<'_> {
         }
         match polled {
             Ok(0) => Ok(()),
-            Ok(_) => Ok(self.out.flush()?),
+            Ok(_) => {
+                self.lost = false;
+                Ok(self.out.flush()?)
+            }
             Err(error @ (Error::Unreachable { .. } | Error::Disconnected { .. })) => {
-                eprintln!("barelog: {error}; trying again");
+                if !std::mem::replace(&mut self.lost, true) {
+                    eprintln!("barelog: {error}; trying until it is back");
+                }
                 std::thread::sleep(10 * TICK);
                 Ok(())
             }

@@ -108,8 +108,8 @@ pub(super) struct Links<T> {
     links: Vec<Link<T>>,
     next_id: u64,
     addresses: BTreeMap<i32, (String, u16)>,
-    /// When a broker may be tried again.
-    down: BTreeMap<i32, Mono>,
+    /// When a broker may be tried again, and what was wrong.
+    down: BTreeMap<i32, (Mono, io::ErrorKind, String)>,
     sender: Sender<Incoming>,
     receiver: Receiver<Incoming>,
     spare: Spare,
@@ -344,10 +344,10 @@ impl<T> Links<T> {
         let address = format!("{host}:{port}");
         let unreachable = |source| Error::Unreachable { address: address.clone(), source };
         let now = self.clock.now();
-        if let Some(id) = broker
-            && self.down.get(&id).is_some_and(|until| now < *until)
+        if let Some((until, kind, text)) = broker.and_then(|id| self.down.get(&id))
+            && now < *until
         {
-            return Err(unreachable(io::Error::new(io::ErrorKind::NotConnected, "it was not there a moment ago")));
+            return Err(unreachable(io::Error::new(*kind, text.clone())));
         }
         match connect(host, port, &self.settings) {
             Ok((stream, versions)) => {
@@ -365,8 +365,8 @@ impl<T> Links<T> {
                 Ok(self.links.len() - 1)
             }
             Err(error) => {
-                if let Some(id) = broker {
-                    self.down.insert(id, now.plus_ms(RECONNECT_MS));
+                if let (Some(id), Failure::Io(source)) = (broker, &error) {
+                    self.down.insert(id, (now.plus_ms(RECONNECT_MS), source.kind(), source.to_string()));
                 }
                 Err(match error {
                     Failure::Io(source) => unreachable(source),
