@@ -7,6 +7,9 @@
 
 mod common;
 
+#[path = "common/wire.rs"]
+mod wire;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -431,4 +434,133 @@ impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["--detach", &self.0]).status();
     }
+}
+
+/// A configuration file's text with these lines before its listener.
+fn serve_config(
+    dir: &Path,
+    lines: &str,
+    listeners: &[(&str, std::net::SocketAddr, &str)],
+    http: std::net::SocketAddr,
+) -> std::path::PathBuf {
+    let mut text = format!("data.dir = \"{}\"\nhttp.bind = \"{http}\"\n{lines}\n", dir.join("data").display());
+    for (name, bind, advertised) in listeners {
+        text += &format!("[[listeners]]\nname = \"{name}\"\nbind = \"{bind}\"\nadvertised = \"{advertised}\"\n");
+    }
+    let path = dir.join("barelog.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// `barelog serve`, killed when dropped.
+struct Served(std::process::Child);
+
+impl Served {
+    fn start(config: &Path, http: std::net::SocketAddr, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = barelog(&["serve", "--log", "warn", "--config"]);
+        change(command.arg(config));
+        let mut served = Self(command.spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while http_get(http, "/health").is_none_or(|(status, _)| status != 200) {
+            assert!(Instant::now() < deadline && served.0.try_wait().unwrap().is_none(), "not healthy");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        served
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn each_listener_tells_its_clients_its_own_advertised_address() {
+    let dir = folder();
+    let (inside, outside, metrics) = (free_address(), free_address(), free_address());
+    // The second name for loopback is one that a client can really follow.
+    let told = format!("localhost:{}", outside.port());
+    let listeners = [("inside", inside, &*inside.to_string()), ("outside", outside, &*told)];
+    let config = serve_config(dir.path(), "", &listeners, metrics);
+    let _served = Served::start(&config, metrics, |_| {});
+    for (address, wanted) in [(inside, inside.to_string()), (outside, told.clone())] {
+        let mut wire = wire::Wire::connect(address).unwrap();
+        // Metadata v1 of no topic: the brokers.
+        wire.send(3, 1, |out| out.extend(0i32.to_be_bytes())).unwrap();
+        let response = wire.receive().unwrap();
+        let mut fields = wire::Fields(&response);
+        assert_eq!(fields.i32(), 1, "one broker");
+        fields.i32();
+        let host = String::from_utf8(fields.string().to_vec()).unwrap();
+        assert_eq!(format!("{host}:{}", fields.i32()), wanted);
+    }
+}
+
+#[test]
+fn several_devices_are_used_and_survive_a_kill() {
+    let dir = folder();
+    let (bind, metrics) = (free_address(), free_address());
+    let device = |n: u32| {
+        format!("[[devices]]\npath = \"{}\"\nsize = \"1 GiB\"\n", dir.path().join(format!("d{n}.barelog")).display())
+    };
+    let config = serve_config(dir.path(), &(device(0) + &device(1)), &[("a", bind, &bind.to_string())], metrics);
+    let bootstrap = bind.to_string();
+    let topics: Vec<String> = (0..4).map(|n| format!("topic-{n}")).collect();
+    {
+        let _served = Served::start(&config, metrics, |_| {});
+        for topic in &topics {
+            run_ok(&mut barelog(&["topic", "create", topic, "--partitions", "4", "--bootstrap", &bootstrap]), b"");
+            run_ok(&mut barelog(&["produce", topic, "--bootstrap", &bootstrap]), format!("in {topic}\n").as_bytes());
+        }
+    }
+    let mut used = 0;
+    for n in 0..2 {
+        let path = dir.path().join(format!("d{n}.barelog"));
+        let text = run_ok(barelog(&["inspect", "--show", "units"]).arg(path), b"");
+        used += usize::from(text.contains("unit"));
+    }
+    assert_eq!(used, 2, "partitions are spread over both devices");
+    let _served = Served::start(&config, metrics, |_| {});
+    for topic in &topics {
+        let args = ["consume", topic, "--from-beginning", "--exit-eof", "--bootstrap", &bootstrap];
+        assert_eq!(run_ok(&mut barelog(&args), b""), format!("in {topic}\n"));
+    }
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
+    let dir = folder();
+    let (bind, metrics) = (free_address(), free_address());
+    let config = serve_config(dir.path(), "", &[("a", bind, &bind.to_string())], metrics);
+    let path = dir.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let served = Served::start(&config, metrics, |command| {
+        command.env("NOTIFY_SOCKET", &path);
+    });
+    let mut buffer = [0u8; 64];
+    let told = |buffer: &mut [u8; 64]| {
+        let n = socket.recv(buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..n]).into_owned()
+    };
+    assert_eq!(told(&mut buffer), "READY=1");
+    run_ok(Command::new("kill").args(["-TERM", &served.0.id().to_string()]), b"");
+    assert_eq!(told(&mut buffer), "STOPPING=1");
+}
+
+#[test]
+fn a_broker_that_nobody_may_reach_unasked_warns_when_its_listener_is_not_on_loopback() {
+    let dir = folder();
+    let (port, metrics) = (free_address().port(), free_address());
+    let bind = std::net::SocketAddr::from(([0, 0, 0, 0], port));
+    let config = serve_config(dir.path(), "", &[("open", bind, &format!("127.0.0.1:{port}"))], metrics);
+    let log = dir.path().join("log");
+    let file = std::fs::File::create(&log).unwrap();
+    let _served = Served::start(&config, metrics, |command| {
+        command.stderr(file);
+    });
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains("no TLS, SASL or ACL"), "{text}");
 }
