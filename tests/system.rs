@@ -406,7 +406,9 @@ fn a_raw_block_device_is_served_and_survives_a_kill() {
     );
     std::fs::write(&config, text).unwrap();
     let start = || {
-        let mut child = barelog(&["serve", "--config"]).arg(&config).spawn().unwrap();
+        let mut command = barelog(&["serve", "--config"]);
+        common::end_with_the_test(command.arg(&config));
+        let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while http_get(metrics, "/health").is_none_or(|(status, _)| status != 200) {
             assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "not healthy on {}", device.0);
@@ -459,6 +461,7 @@ impl Served {
     fn start(config: &Path, http: std::net::SocketAddr, change: impl FnOnce(&mut Command)) -> Self {
         let mut command = barelog(&["serve", "--log", "warn", "--config"]);
         change(command.arg(config));
+        common::end_with_the_test(&mut command);
         let mut served = Self(command.spawn().unwrap());
         let deadline = Instant::now() + Duration::from_secs(60);
         while http_get(http, "/health").is_none_or(|(status, _)| status != 200) {

@@ -1,8 +1,10 @@
 //! A broker of its own for each test: the real binary, on loopback, stopped by its process id.
 #![allow(dead_code, reason = "every test binary uses another part of it")]
+#![allow(unsafe_code, reason = "one system call between fork and exec: a broker ends with the test that started it")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -28,6 +30,20 @@ pub fn free_address() -> SocketAddr {
 pub fn skip(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped in CI: {why}");
     eprintln!("SKIPPED: {why}");
+}
+
+/// Whatever happens to the test, what it starts does not stay behind.
+pub fn end_with_the_test(command: &mut Command) {
+    let end_with_parent = || {
+        // SAFETY: prctl is async-signal-safe and touches no memory.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    // SAFETY: the closure makes one async-signal-safe call.
+    unsafe { command.pre_exec(end_with_parent) };
 }
 
 /// A running broker.
@@ -66,6 +82,7 @@ impl Broker {
             .stdout(Stdio::null())
             .stderr(file);
         change(&mut command);
+        end_with_the_test(&mut command);
         let child = command.spawn().expect("the broker starts");
         (Self { child, address, http, log: log.clone() }, log)
     }

@@ -20,17 +20,48 @@ const JARS: &[&str] = &["kafka-clients", "kafka-group-coordinator"];
 
 /// APIs in scope; each has a request and a response.
 const APIS: &[&str] = &[
-    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
-    "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "ApiVersions", "CreateTopics",
-    "DeleteTopics", "DeleteRecords", "InitProducerId", "OffsetForLeaderEpoch", "DescribeAcls", "CreateAcls",
-    "DeleteAcls", "DescribeConfigs", "AlterConfigs", "DescribeLogDirs", "CreatePartitions", "DeleteGroups",
-    "IncrementalAlterConfigs", "OffsetDelete", "DescribeCluster", "DescribeProducers", "DescribeTopicPartitions",
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "DescribeAcls",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "DescribeLogDirs",
+    "CreatePartitions",
+    "DeleteGroups",
+    "IncrementalAlterConfigs",
+    "OffsetDelete",
+    "DescribeCluster",
+    "DescribeProducers",
+    "DescribeTopicPartitions",
 ];
 
 /// What consumers put into JoinGroup and SyncGroup, and what coordinators write to `__consumer_offsets`.
 const DATA: &[&str] = &[
-    "ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "OffsetCommitKey", "OffsetCommitValue",
-    "GroupMetadataKey", "GroupMetadataValue",
+    "ConsumerProtocolSubscription",
+    "ConsumerProtocolAssignment",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
 ];
 
 /// Fetches the schemas and writes the files.
@@ -262,10 +293,8 @@ impl<'s> Generator<'s> {
             let inner: &'s [Field] = common.map_or(&field.fields, |common| &common.fields);
             ensure!(!inner.is_empty(), "{}: {name} has no fields", self.schema.name);
             let known = self.structs.get(name).map(|&(_, range)| range);
-            let range = known.map_or(used, |known| Range {
-                first: known.first.min(used.first),
-                last: known.last.max(used.last),
-            });
+            let range = known
+                .map_or(used, |known| Range { first: known.first.min(used.first), last: known.last.max(used.last) });
             if known.is_none() {
                 self.order.push(name);
             }
@@ -322,9 +351,7 @@ impl<'s> Generator<'s> {
         match kind {
             Kind::Primitive(name) => matches!(*name, "string" | "bytes" | "records"),
             Kind::Array(element) => self.borrows(element),
-            Kind::Struct(name) => {
-                self.structs.get(name).is_some_and(|(fields, _)| !self.lifetime(fields).is_empty())
-            }
+            Kind::Struct(name) => self.structs.get(name).is_some_and(|(fields, _)| !self.lifetime(fields).is_empty()),
         }
     }
 
@@ -503,13 +530,7 @@ impl<'s> Generator<'s> {
         Ok(())
     }
 
-    fn write_fn(
-        &self,
-        out: &mut String,
-        fields: &[&Field],
-        defaults: &[Option<String>],
-        within: Range,
-    ) -> Result<()> {
+    fn write_fn(&self, out: &mut String, fields: &[&Field], defaults: &[Option<String>], within: Range) -> Result<()> {
         writeln!(out, "fn write(&self, out: &mut Vec<u8>, version: Version) {{")?;
         let mut tags: Vec<(&Field, String)> = Vec::new();
         for (field, default) in fields.iter().zip(defaults) {
