@@ -941,3 +941,86 @@ impl Reading<'_> {
         Ok(ControlFlow::Continue(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use protocol::batch::{BatchBuilder, Header, Producer, stamp};
+
+    /// A partition's part of an answer: `batches` of 100 records each.
+    fn frame(batches: i64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for batch in 0..batches {
+            let mut builder = BatchBuilder::new();
+            for record in 0..100i64 {
+                let headers = [Header { key: b"h", value: None }];
+                builder.append(record, Some(&record.to_be_bytes()), Some(&[7; 1024]), &headers);
+            }
+            let mut one = builder.finish(Producer::NONE, &checksums()).to_vec();
+            stamp(&mut one, base::Offset(batch * 100), base::Epoch(0)).unwrap();
+            bytes.extend(one);
+        }
+        bytes
+    }
+
+    fn piece(bytes: usize, from: i64) -> (Machine, Piece) {
+        let mut machine = Machine::new(Limits::default());
+        machine.assign(&[("t".into(), 0, Start::Offset(from))]);
+        machine.set_leader(Slot(0), Some(1), 0);
+        let mut out = Vec::new();
+        machine.poll(Mono(0), 0, &mut out);
+        let Some(Effect::Fetch(fetch)) = out.pop() else { panic!("{out:?}") };
+        let records = frame(1);
+        let part = crate::consumer::Fetched {
+            topic: "t",
+            partition: 0,
+            code: ErrorCode::NONE,
+            high_watermark: 0,
+            records: &records,
+        };
+        let useful = machine.fetched(Mono(0), fetch.token, &[part], &mut out).pop().unwrap();
+        (machine, Piece { useful, bytes: 0..bytes, next: from })
+    }
+
+    #[test]
+    fn reading_allocates_nothing_per_record() {
+        let frame = frame(50);
+        let (machine, mut piece) = piece(frame.len(), 5);
+        let (topic, partition) = machine.name(Slot(0));
+        let reading = Reading { topic, partition, check_crc: true, limits: machine.limits() };
+        let mut scratch = Vec::new();
+        let (mut count, mut next) = (0, 5);
+        let info = allocation_counter::measure(|| {
+            let (given, flow) = reading.give(&frame, &mut piece, &mut scratch, &mut |record| {
+                assert_eq!(record.offset, next);
+                next += 1;
+                ControlFlow::Continue(())
+            });
+            assert!(flow.is_ok());
+            count = given;
+        });
+        assert_eq!(count, 4995);
+        assert_eq!(info.count_total, 0);
+    }
+
+    #[test]
+    fn a_break_resumes_behind_the_record() {
+        let frame = frame(2);
+        let (machine, mut piece) = piece(frame.len(), 0);
+        let (topic, partition) = machine.name(Slot(0));
+        let reading = Reading { topic, partition, check_crc: true, limits: machine.limits() };
+        let mut offsets = Vec::new();
+        for stop in [0, 1, 99, 100, 198] {
+            let (_, flow) = reading.give(&frame, &mut piece, &mut Vec::new(), &mut |record| {
+                offsets.push(record.offset);
+                if record.offset == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert!(flow.unwrap().is_break());
+        }
+        let (rest, _) = reading.give(&frame, &mut piece, &mut Vec::new(), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(rest, 1);
+        assert_eq!(offsets, (0..=198).collect::<Vec<i64>>());
+    }
+}
