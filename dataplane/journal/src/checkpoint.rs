@@ -14,8 +14,9 @@ use crate::format::checkpoint::{ExtentEntry, PartitionEntry};
 use crate::format::{CheckpointRecord, FooterEntry, JournalStart};
 use crate::index::RunRef;
 use crate::journal::{Index, Journal};
+use crate::lane::Lane;
 use crate::partition::{Partition, Partitions};
-use crate::store::{Effect, Store};
+use crate::store::{Durability, Effect, Store};
 
 /// Partitions looked at in one turn.
 const SLICE: usize = 2000;
@@ -105,7 +106,8 @@ impl<A: Arena> Store<A> {
             }
             building.done += taken;
             if building.done == building.slots.len() {
-                complete(journal, &self.partitions, &mut building);
+                let lane = &self.lanes[usize::from(journal.device.0)];
+                complete(journal, lane, &self.partitions, &mut building);
             }
         }
         let ready = building.frames.is_some_and(|frames| journal.folded >= frames)
@@ -173,12 +175,14 @@ fn begin(journal: &mut Journal, partitions: &Partitions, slot: u16) {
 }
 
 /// All partitions are gathered: the extents and the open extent's index follow at one moment.
-fn complete(journal: &mut Journal, partitions: &Partitions, building: &mut Building) {
+fn complete(journal: &mut Journal, lane: &Lane, partitions: &Partitions, building: &mut Building) {
     let record = &mut building.record;
     record.gone = core::mem::take(&mut journal.checkpoint.gone);
     record.freed = core::mem::take(&mut journal.checkpoint.freed);
     for extent in journal.extents.iter_mut().filter(|extent| extent.changed) {
-        extent.changed = false;
+        // A footer counts once a flush has followed it; until then a start would look for it, or make it anew.
+        let durable = lane.durability != Durability::Flush || lane.flushed > extent.footer_after;
+        extent.changed = matches!(extent.index, Index::Footer(_)) && !durable;
         record.extents.push(ExtentEntry {
             offset: extent.address.offset,
             len: extent.address.len,
@@ -189,8 +193,8 @@ fn complete(journal: &mut Journal, partitions: &Partitions, building: &mut Build
                 Index::Closed(_) | Index::Footer(_) | Index::Missing => Some(extent.end),
             },
             footer_len: match extent.index {
-                Index::Footer(len) => len,
-                Index::Open(_) | Index::Closed(_) | Index::Missing => 0,
+                Index::Footer(len) if durable => len,
+                Index::Footer(_) | Index::Open(_) | Index::Closed(_) | Index::Missing => 0,
             },
         });
     }

@@ -339,6 +339,7 @@ impl<A: Arena> Store<A> {
             out.push(Effect::DeviceFailed { device, reason });
             return;
         }
+        state.flushed = serial;
         let mut covered = core::mem::take(&mut state.covered);
         for &slot in &covered {
             let journal = &mut self.journals[usize::from(slot)];

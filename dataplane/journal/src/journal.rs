@@ -156,6 +156,8 @@ pub(crate) struct Extent {
     pub(crate) watch: Option<(PartitionId, Offset)>,
     /// Memory and length of a footer write that flies.
     pub(crate) footer_flies: Option<(Block, u32)>,
+    /// The flush that was submitted last when its footer was written: it is durable with a later one.
+    pub(crate) footer_after: u64,
     /// It cannot get a footer: the index stays in memory.
     pub(crate) no_footer: bool,
     /// Nothing in it lives once tail frames below this number are committed.
@@ -178,6 +180,7 @@ impl Extent {
             index: Index::Open(OpenIndex::default()),
             watch: None,
             footer_flies: None,
+            footer_after: 0,
             no_footer: false,
             dead_after: None,
             for_cleaning: false,

@@ -19,14 +19,26 @@ pub(crate) struct Lane {
     pub(crate) covered: Vec<u16>,
     /// Journals with a complete write that no flush covers yet; may name one twice.
     pub(crate) waiting: Vec<u16>,
-    serial: u64,
+    /// Number of the flush submitted last.
+    pub(crate) serial: u64,
+    /// Number of the last flush that succeeded.
+    pub(crate) flushed: u64,
     /// A flush failed here: nothing is flushed any more on this device, and why.
     pub(crate) failed: Option<String>,
 }
 
 impl Lane {
     pub(crate) fn new(device: DeviceIndex, durability: Durability) -> Self {
-        Self { device, durability, flying: None, covered: Vec::new(), waiting: Vec::new(), serial: 0, failed: None }
+        Self {
+            device,
+            durability,
+            flying: None,
+            covered: Vec::new(),
+            waiting: Vec::new(),
+            serial: 0,
+            flushed: 0,
+            failed: None,
+        }
     }
 
     /// Notes a complete write of a journal that needs a flush.

@@ -29,8 +29,8 @@ pub(crate) struct Progress {
 
 /// Where the index says to look.
 enum Found {
-    /// In an extent (by number), from that position on, in a run with those offsets.
-    Run { extent: usize, position: Position, first: Offset, last: Offset, until: Position },
+    /// In an extent (by number), between those positions; in a run with those offsets, where there is an index.
+    Run { extent: usize, position: Position, until: Position, offsets: Option<(Offset, Offset)> },
     /// Nowhere: no record at or after the offset is known.
     Nothing,
     /// An index must be read first.
@@ -99,12 +99,12 @@ impl<A: Arena> Store<A> {
         let mut wanted = from;
         let mut skip = 0;
         loop {
-            let (extent, position, first, last, until) = match self.find_run(slot, id, wanted, skip, arena, out) {
-                Found::Run { extent, position, first, last, until } => (extent, position, first, last, until),
+            let (extent, position, until, offsets) = match self.find_run(slot, id, wanted, skip, arena, out) {
+                Found::Run { extent, position, until, offsets } => (extent, position, until, offsets),
                 Found::Pending => return ReadOutcome::Pending,
                 Found::Nothing => return ReadOutcome::Damaged { next: high_watermark },
             };
-            if first >= high_watermark {
+            if offsets.is_some_and(|(first, _)| first >= high_watermark) {
                 return ReadOutcome::Damaged { next: high_watermark };
             }
             let mut at = position;
@@ -118,7 +118,7 @@ impl<A: Arena> Store<A> {
                 let end = found.end;
                 if let Some(frame) = frames.first().filter(|frame| frame.base < high_watermark) {
                     // A hole that no run covers was recorded as a gap and is passed over; one inside a run is damage.
-                    let missing = frame.base > from && first <= from;
+                    let missing = frame.base > from && offsets.is_some_and(|(first, _)| first <= from);
                     if missing || !frame.intact {
                         let next = if missing { frame.base } else { frame.last.plus(1) };
                         return ReadOutcome::Damaged { next: next.min(high_watermark) };
@@ -135,10 +135,9 @@ impl<A: Arena> Store<A> {
                 at = end;
             }
             // The run's frames are not there, or an extent without an index was looked through: the next one serves.
-            if last < wanted {
-                skip = extent + 1;
-            } else {
-                wanted = last.plus(1);
+            match offsets {
+                Some((_, last)) => wanted = last.plus(1),
+                None => skip = extent + 1,
             }
             if wanted >= high_watermark {
                 return ReadOutcome::Damaged { next: high_watermark };
@@ -168,11 +167,11 @@ impl<A: Arena> Store<A> {
                 {
                     partition.fences.learn(fence);
                 }
-                Found::Run { extent: at, position: run.position, first: run.first, last: run.last, until }
+                Found::Run { extent: at, position: run.position, until, offsets: Some((run.first, run.last)) }
             }
             Runs::Unknown => {
                 let (position, until) = (here.start.position, here.end);
-                Found::Run { extent: at, position, first: from.plus(1), last: Offset(-1), until }
+                Found::Run { extent: at, position, until, offsets: None }
             }
             Runs::Pending => Found::Pending,
             Runs::None => Found::Nothing,

@@ -10,7 +10,7 @@ use base::{Now, Offset, PartitionId, Position, WallMs};
 
 use crate::format::{Footer, FrameKind, JournalStart, LocalState, SECTOR, StartReason};
 use crate::journal::{Extent, Index, SlotWrite, Stage};
-use crate::store::{AppendError, Effect, ExtentAddress, Op, Store};
+use crate::store::{AppendError, Durability, Effect, ExtentAddress, Op, Store};
 
 /// Partitions looked at in one turn.
 const SWEEP: u32 = 1000;
@@ -183,7 +183,7 @@ impl<A: Arena> Store<A> {
             offset: extent.address.offset + extent.address.len - bytes.len() as u64,
             arena_start: block.start,
             len: bytes.len(),
-            fua: false,
+            fua: self.lanes[usize::from(journal.device.0)].durability == Durability::Fua,
         });
         extent.footer_flies = Some((block, u32::try_from(bytes.len()).expect("shorter than its extent")));
     }
@@ -201,6 +201,7 @@ impl<A: Arena> Store<A> {
             return;
         }
         extent.changed = true;
+        extent.footer_after = self.lanes[usize::from(journal.device.0)].serial;
         if let Index::Closed(index) = core::mem::replace(&mut extent.index, Index::Footer(len)) {
             self.cold.add_footer(slot, start, index, self.config.footer_cache_bytes);
         }

@@ -97,6 +97,7 @@ impl<A: Arena> Store<A> {
                         search.best = Some(run);
                     }
                 }
+                // Without an index (a rotten footer, until the next start makes it anew) the extent is passed over.
                 (Runs::None | Runs::Unknown, _) => {}
             }
             search.next = start.plus(1);

@@ -1,0 +1,305 @@
+//! The walk over a journal's units that decides where its log ends, and what is put right before anything is built upon it.
+
+use alloc::format;
+use alloc::string::ToString as _;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use base::Position;
+
+use crate::format::{Cut, FooterView, FrameKind, JournalStart, SECTOR, UNIT_BYTES_MAX};
+use crate::journal::{Identity, Index};
+use crate::recovery::fold::{ClosedIndex, Fold};
+use crate::recovery::scan::{Scanner, Seen};
+use crate::recovery::{Candidate, Damage, JournalReport, Probe, Stop};
+use crate::storage::{Storage, StorageError};
+use crate::store::StoreConfig;
+
+/// Footers that a checkpoint names are looked at where there are at most so many: one sector each.
+const CHECKED: usize = 1024;
+
+/// What a step of the walk came to.
+enum Step {
+    /// This position, in the same extent or behind it.
+    To(Position),
+    /// An extent whose header is damaged.
+    Into(Candidate),
+    /// The log's end.
+    End,
+}
+
+/// The walk over a journal's units.
+pub(crate) struct Walk<'a, 'b, S> {
+    pub(crate) scanner: &'a mut Scanner<'b, S>,
+    pub(crate) fold: &'a mut Fold,
+    pub(crate) report: &'a mut JournalReport,
+    pub(crate) extents: &'a mut Vec<Candidate>,
+    /// Extents that may turn out to be its own.
+    pub(crate) probes: Vec<Probe>,
+    /// Not even the first unit of some extent can be read.
+    pub(crate) unknown: bool,
+    /// Highest commit position known.
+    pub(crate) commit: Position,
+    /// Whether all headers up to the end of the extents were asked for it.
+    pub(crate) looked: bool,
+}
+
+impl<S: Storage> Walk<'_, '_, S> {
+    /// Folds units from `begin` on, and says in the report where the log ends.
+    pub(crate) fn run(mut self, begin: JournalStart) -> Result<(), Stop> {
+        let mut at = begin.position;
+        let mut next = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
+        loop {
+            if self.extents.get(next).is_none_or(|extent| at < extent.header.start)
+                && let Some(found) = self.behind_header(at, next, u64::MAX)?
+            {
+                self.extents.insert(next, found);
+            }
+            let Some(extent) = self.extents.get(next).copied() else { return self.end(at) };
+            if at < extent.header.start {
+                // Extents between were freed: all in them was dead, and what had to be kept of it stands at a higher position,
+                // which is committed.
+                self.look_ahead(at)?;
+                if self.commit <= extent.header.start {
+                    return self.end(at);
+                }
+                at = extent.header.start;
+            }
+            self.fold.enter(&extent);
+            next += 1;
+            while at < extent.limit {
+                match self.step(&extent, at, next)? {
+                    Step::To(to) => at = to,
+                    Step::Into(found) => {
+                        self.extents.insert(next, found);
+                        break;
+                    }
+                    Step::End => return self.end(at),
+                }
+                self.fold.extend(at);
+            }
+        }
+    }
+
+    /// The extent with a damaged header that goes on at `at`, to be the extent of that number.
+    fn behind_header(&mut self, at: Position, number: usize, room: u64) -> Result<Option<Candidate>, Stop> {
+        let goes_on = |probe: &Probe| {
+            probe.header.start == at && probe.header.chain == self.fold.last.1 && probe.header.epoch >= self.fold.last.0
+        };
+        let Some(found) = self.probes.iter().position(goes_on) else {
+            // The log may go on where nothing can be read, if its next unit did not fit here.
+            return if self.unknown && room < UNIT_BYTES_MAX as u64 {
+                Err(Stop::Closed("an extent of the device cannot be read, and it may be this journal's".to_string()))
+            } else {
+                Ok(None)
+            };
+        };
+        // Each is taken once: the log cannot go on in an extent from within that same one.
+        let probe = self.probes.swap_remove(found);
+        if !probe.readable {
+            return Err(Stop::Closed(format!(
+                "read error: the header of the extent at byte {} of the device",
+                probe.header.offset
+            )));
+        }
+        let mut header = probe.header;
+        header.generation = number.checked_sub(1).map_or(0, |before| self.extents[before].header.generation);
+        let end = header.start.plus(header.len - SECTOR as u64);
+        let limit = self.extents.get(number).map_or(end, |after| end.min(after.header.start));
+        Ok(Some(Candidate { header, limit, footer_len: 0, lost_header: true }))
+    }
+
+    fn end(mut self, at: Position) -> Result<(), Stop> {
+        if self.commit > at {
+            // An intact header counted it as committed: it is damaged, not cut.
+            self.damaged(at, self.commit);
+        }
+        self.report.end = at.max(self.commit);
+        self.report.commit = self.commit;
+        Ok(())
+    }
+
+    fn look_ahead(&mut self, at: Position) -> Result<(), Stop> {
+        if !self.looked {
+            self.commit = self.commit.max(self.scanner.look_ahead(self.extents, at)?);
+            self.looked = true;
+        }
+        Ok(())
+    }
+
+    /// Takes what lies at `at`. `next` is the number that the extent behind this one has.
+    fn step(&mut self, extent: &Candidate, at: Position, next: usize) -> Result<Step, Stop> {
+        let seen = self.scanner.unit(extent, at)?;
+        if let Seen::Unit { header, .. } | Seen::Torn { header, .. } = &seen {
+            self.commit = self.commit.max(header.commit);
+        }
+        let goes_on = match &seen {
+            Seen::Unit { header, bad_payloads, .. } => !bad_payloads && header.chain == self.fold.last.1,
+            Seen::Torn { .. } | Seen::Bad => false,
+        };
+        if !goes_on {
+            // It may go on in an extent whose header is damaged.
+            if let Some(found) = self.behind_header(at, next, extent.limit.0 - at.0)? {
+                return Ok(Step::Into(found));
+            }
+            self.look_ahead(at)?;
+            if at >= self.commit {
+                return Ok(Step::End);
+            }
+        }
+        let (header, chain) = match seen {
+            Seen::Unit { header, chain, .. } => {
+                // Looking ahead has moved the scanner's buffer on.
+                if self.scanner.unit(extent, at)? != seen {
+                    return Err(Stop::Closed("the device gives other bytes each time it is read".to_string()));
+                }
+                self.scanner.fold_unit(self.fold, self.report, extent, &header)?;
+                self.report.units += 1;
+                (header, chain)
+            }
+            Seen::Torn { header, chain } => {
+                self.damaged(at, header.end());
+                (header, chain)
+            }
+            Seen::Bad => {
+                let next = self.scanner.next_unit(extent, at)?.min(self.commit.max(at.plus(SECTOR as u64)));
+                self.damaged(at, next);
+                return Ok(Step::To(next));
+            }
+        };
+        self.fold.last = (header.epoch, chain);
+        self.scanner.epoch = header.epoch;
+        Ok(Step::To(header.end()))
+    }
+
+    fn damaged(&mut self, start: Position, end: Position) {
+        match self.report.damage.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.report.damage.push(Damage { start, end }),
+        }
+    }
+}
+
+/// Writes what lies between the commit position and the end once more, the same bytes, and flushes.
+pub(crate) fn rewrite<S: Storage>(
+    storage: &mut S,
+    config: &StoreConfig,
+    extents: &[Candidate],
+    commit: Position,
+    end: Position,
+) -> Result<u64, StorageError> {
+    let mut written = 0;
+    let mut bytes = vec![0; 256 << 10];
+    for extent in extents {
+        if extent.lost_header && extent.header.start < end {
+            let mut page = [0; SECTOR];
+            extent.header.encode(&config.sums, &mut page);
+            storage.write(extent.header.offset, &page)?;
+            written += SECTOR as u64;
+        }
+        let mut at = commit.max(extent.header.start);
+        let to = end.min(extent.limit);
+        while at < to {
+            let len = bytes.len().min(usize::try_from(to.0 - at.0).unwrap_or(usize::MAX));
+            let offset = extent.offset(at);
+            storage.read(offset, &mut bytes[..len])?;
+            storage.write(offset, &bytes[..len])?;
+            // The extent's header was covered by the same flush as its first unit.
+            if at == extent.header.start && !extent.lost_header {
+                let mut page = [0; SECTOR];
+                storage.read(extent.header.offset, &mut page)?;
+                storage.write(extent.header.offset, &page)?;
+            }
+            written += len as u64;
+            at = at.plus(len as u64);
+        }
+    }
+    if written > 0 {
+        storage.flush()?;
+    }
+    Ok(written)
+}
+
+/// Looks whether closed extents that are to be scanned have a footer that fits: it says where their units end.
+pub(crate) fn read_footers<S: Storage>(storage: &mut S, config: &StoreConfig, extents: &mut [Candidate]) {
+    let count = extents.len();
+    let mut page = vec![0; SECTOR];
+    for extent in extents.iter_mut().take(count.saturating_sub(1)) {
+        if extent.footer_len > 0 && count > CHECKED {
+            continue;
+        }
+        let end = extent.header.offset + extent.header.len;
+        // A footer can be made again: one that cannot be read is none.
+        if storage.read(end - SECTOR as u64, &mut page).is_err() {
+            extent.footer_len = 0;
+            continue;
+        }
+        if extent.footer_len > 0 {
+            // A checkpoint names it: one look at its trailer tells whether it rotted.
+            let there = FooterView::length(&page, &config.sums).is_ok_and(|len| len == extent.footer_len as usize);
+            extent.footer_len = if there { extent.footer_len } else { 0 };
+            if there {
+                continue;
+            }
+        }
+        let Ok(len) = FooterView::length(&page, &config.sums) else { continue };
+        if len as u64 > extent.header.len {
+            continue;
+        }
+        let mut bytes = vec![0; len];
+        if storage.read(end - len as u64, &mut bytes).is_err() {
+            continue;
+        }
+        if let Ok(footer) = FooterView::check(&bytes, &config.sums)
+            && (footer.generation, footer.start) == (extent.header.generation, extent.header.start)
+            && footer.end <= extent.limit
+        {
+            extent.limit = footer.end;
+            extent.footer_len = u32::try_from(len).expect("a footer is shorter than its extent");
+        }
+    }
+}
+
+/// Makes the index of closed extents that have no footer anew, from their units: those that were closed shortly before the
+/// checkpoint, and those whose footer is damaged.
+pub(crate) fn rebuild<S: Storage>(
+    storage: &mut S,
+    config: &StoreConfig,
+    identity: &Identity,
+    fold: &mut Fold,
+    extents: &[Candidate],
+    upto: Position,
+    report: &mut JournalReport,
+) -> Result<(), Stop> {
+    let missing = fold.extents.iter_mut().filter(|extent| matches!(extent.index, Index::Missing));
+    for extent in missing {
+        let Some(candidate) = extents.iter().find(|known| known.header.start == extent.start.position) else {
+            continue;
+        };
+        let mut scanner = Scanner::new(&mut *storage, config, identity, Cut::default());
+        let mut at = candidate.header.start;
+        let mut index = ClosedIndex::default();
+        while at < candidate.limit.min(upto) {
+            at = match scanner.unit(candidate, at)? {
+                Seen::Unit { header, chain, .. } => {
+                    scanner.frames(candidate, &header, |frame, _| {
+                        index.add(extent.start.position, &header, frame);
+                        if frame.header.kind == FrameKind::EpochStart {
+                            extent.newest_control = Some(header.position);
+                        }
+                    })?;
+                    extent.last = (header.epoch, chain);
+                    header.end()
+                }
+                Seen::Torn { header, chain } => {
+                    extent.last = (header.epoch, chain);
+                    header.end()
+                }
+                Seen::Bad => at.plus(SECTOR as u64),
+            };
+        }
+        report.bytes_read += scanner.bytes_read;
+        extent.index = Index::Closed(index.sorted());
+    }
+    Ok(())
+}
