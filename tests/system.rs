@@ -1,5 +1,6 @@
 //! The binary as an operator meets it: starting, refusing, stopping, bad input, small machines.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of the test itself")]
 #![allow(
     unsafe_code,
     reason = "limits and a seccomp filter are set between fork and exec, by async-signal-safe calls only"

@@ -57,15 +57,15 @@ pub fn keyed128(key: &[u8; 16], bytes: &[u8]) -> u128 {
 
 const fn table32() -> [u32; 256] {
     let mut table = [0u32; 256];
-    let mut i = 0;
+    let mut i = 0u32;
     while i < 256 {
-        let mut crc = i as u32;
+        let mut crc = i;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
             bit += 1;
         }
-        table[i] = crc;
+        table[i as usize] = crc;
         i += 1;
     }
     table
@@ -93,7 +93,7 @@ static TABLE64: [u64; 256] = table64();
 fn crc32c_portable(state: u32, bytes: &[u8]) -> u32 {
     let mut crc = !state;
     for byte in bytes {
-        crc = (crc >> 8) ^ TABLE32[usize::from((crc as u8) ^ byte)];
+        crc = (crc >> 8) ^ TABLE32[usize::from(crc.to_le_bytes()[0] ^ byte)];
     }
     !crc
 }
@@ -101,7 +101,7 @@ fn crc32c_portable(state: u32, bytes: &[u8]) -> u32 {
 fn crc64_portable(state: u64, bytes: &[u8]) -> u64 {
     let mut crc = !state;
     for byte in bytes {
-        crc = (crc >> 8) ^ TABLE64[usize::from((crc as u8) ^ byte)];
+        crc = (crc >> 8) ^ TABLE64[usize::from(crc.to_le_bytes()[0] ^ byte)];
     }
     !crc
 }

@@ -4,7 +4,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
-use core::hash::{BuildHasher, Hash, Hasher};
+use core::hash::{BuildHasher, Hash};
 
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
@@ -58,10 +58,8 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     }
 
     fn bucket<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
-        let mut hasher = self.hash.build_hasher();
-        key.hash(&mut hasher);
         // The high bits: the buckets' own tables use the low ones.
-        (hasher.finish() >> 54) as usize % BUCKETS
+        (self.hash.hash_one(key) >> 54) as usize % BUCKETS
     }
 
     /// The value of `key`.

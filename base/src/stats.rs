@@ -62,7 +62,7 @@ impl Latency {
 pub const fn bucket_bound_ns(i: usize) -> u64 {
     let octave = 1000u64 << (i / 2);
     // 1448/1024 is √2 to three digits.
-    if i % 2 == 0 { octave } else { octave * 1448 / 1024 }
+    if i.is_multiple_of(2) { octave } else { octave * 1448 / 1024 }
 }
 
 const fn bucket_of(ns: u64) -> usize {

@@ -7,7 +7,6 @@ pub mod profile;
 mod tests;
 
 pub use broker::{BrokerConfig, DeviceConfig, DeviceKind, Listener};
-pub use keys::ConfigError;
 pub use profile::Profile;
 
 /// `docs/CONFIG.md`, from the tables of keys.

@@ -1,4 +1,5 @@
 //! A broker of its own for each test: the real binary, on loopback, stopped by its process id.
+#![allow(unreachable_pub, reason = "shared by test binaries")]
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 #![allow(unsafe_code, reason = "one system call between fork and exec: a broker ends with the test that started it")]
 

@@ -1,4 +1,5 @@
 //! A raw Kafka client for tests that must know exactly what was sent and answered: fixed old versions, blocking sockets.
+#![allow(unreachable_pub, reason = "shared by test binaries")]
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
 use std::io::{Read as _, Write as _};
