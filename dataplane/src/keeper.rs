@@ -170,7 +170,8 @@ pub struct KeptDevice {
 
 /// How the keeper works.
 pub struct KeeperConfig {
-    /// Bytes per second of zeros while nobody waits for an extent; with somebody waiting there is no bound.
+    /// Bytes per second of zeros while nobody waits for an extent and they are taken slowly. Where they are taken faster, half
+    /// as much again as is taken; with somebody waiting there is no bound.
     pub fill_rate: u64,
     /// Where checkpoints go.
     pub checkpoints: Checkpoints,
@@ -192,6 +193,8 @@ struct Device {
     wishes: VecDeque<(usize, bool)>,
     filling: Option<Filling>,
     retry_growth_at: Option<Instant>,
+    /// When the last extent was handed out, and how long after the one before.
+    taken: Option<(Instant, Duration)>,
 }
 
 struct Keeper {
@@ -232,7 +235,7 @@ pub fn spawn(config: KeeperConfig, shards: Vec<KeeperEnd>, waker: Waker, doze: D
     let devices = config
         .devices
         .into_iter()
-        .map(|kept| Device { kept, wishes: VecDeque::new(), filling: None, retry_growth_at: None })
+        .map(|kept| Device { kept, wishes: VecDeque::new(), filling: None, retry_growth_at: None, taken: None })
         .collect();
     let mut keeper = Keeper {
         fill_rate: config.fill_rate.max(STEP),
@@ -246,6 +249,22 @@ pub fn spawn(config: KeeperConfig, shards: Vec<KeeperEnd>, waker: Waker, doze: D
     let run = move || crate::thread::abort_on_panic("keeper", move || keeper.run());
     let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(run)?;
     Ok(KeeperHandle { stop, waker, thread })
+}
+
+impl Device {
+    fn note_taken(&mut self) {
+        let now = Instant::now();
+        let since = self.taken.map_or(Duration::from_secs(3600), |(before, _)| now - before);
+        self.taken = Some((now, since));
+    }
+
+    /// Bytes per second at which extents are taken, falling while none is.
+    fn demand(&self) -> f64 {
+        let Some((at, interval)) = self.taken else { return 0.0 };
+        // A millisecond: several journals may take one each at the same moment.
+        let interval = interval.max(at.elapsed()).max(Duration::from_millis(1));
+        self.kept.extent_len as f64 / interval.as_secs_f64()
+    }
 }
 
 impl Keeper {
@@ -312,7 +331,10 @@ impl Keeper {
     fn want(&mut self, shard: usize, index: DeviceIndex, for_cleaning: bool) {
         let device = &mut self.devices[usize::from(index.0)];
         let extent = match device.kept.pool.want(for_cleaning) {
-            Wanted::Extent(extent) => Some(extent),
+            Wanted::Extent(extent) => {
+                device.note_taken();
+                Some(extent)
+            }
             Wanted::Full => None,
             Wanted::Later => {
                 device.wishes.push_back((shard, for_cleaning));
@@ -338,6 +360,7 @@ impl Keeper {
             device.retry_growth_at = None;
             device.kept.pool.retry_growth();
         }
+        let demand = device.demand() * 1.5;
         let Some(filling) = &mut device.filling else {
             let Some(fill) = device.kept.pool.work() else { return Step::Nothing };
             if let Some(len) = fill.grow
@@ -350,7 +373,7 @@ impl Keeper {
             return Step::Done;
         };
         if device.wishes.is_empty() {
-            let due = Duration::from_secs_f64(filling.done as f64 / self.fill_rate as f64);
+            let due = Duration::from_secs_f64(filling.done as f64 / demand.max(self.fill_rate as f64));
             let elapsed = filling.started.elapsed();
             if elapsed < due {
                 return Step::Wait(due - elapsed);
