@@ -78,9 +78,7 @@ fn memlock(arena_bytes: usize) -> Finding {
     if limit >= needed {
         return good(&format!("{} MiB", limit >> 20));
     }
-    // A process with CAP_IPC_LOCK is not charged: try with a little more than the limit.
-    let bytes = usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1 << 20).min(64 << 20);
-    if bytes as u64 > limit && registers(bytes) {
+    if may_lock(arena_bytes) {
         return good("the limit does not bind this user");
     }
     finding(
@@ -95,12 +93,20 @@ fn memlock(arena_bytes: usize) -> Finding {
     )
 }
 
+/// Whether the kernel will let this process register so much memory with io_uring.
+pub(crate) fn may_lock(bytes: usize) -> bool {
+    let Some(limit) = memlock_limit().filter(|&limit| limit < bytes as u64) else { return true };
+    // A process with CAP_IPC_LOCK is not charged: try with a little more than the limit.
+    let probe = usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1 << 20).min(64 << 20);
+    probe as u64 > limit && registers(probe)
+}
+
 fn registers(bytes: usize) -> bool {
     let config = ArenaConfig { tail_bytes: bytes, cold_bytes: 0, huge_pages: false, prefault: false };
     let (Ok(ring), Ok(arena)) = (Ring::new(), Arena::new(config)) else { return false };
     let (base, len) = arena.memory().whole();
     // SAFETY: the arena outlives the ring, which is dropped first.
-    let registered = unsafe { ring.register_memory(base.as_ptr(), len) }.is_ok();
+    let registered = ring.reserve_pieces(1).is_ok() && unsafe { ring.register_piece(0, base.as_ptr(), len) }.is_ok();
     drop(ring);
     registered
 }

@@ -228,20 +228,26 @@ impl Ring {
         }
     }
 
-    /// Registers memory for fixed reads and writes, in pieces of at most 1 GiB (the kernel's limit), which get the indexes from 0.
+    /// Makes an empty table of so many pieces of memory for fixed reads and writes.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn reserve_pieces(&self, count: u32) -> io::Result<()> {
+        self.core.borrow().uring.submitter().register_buffers_sparse(count)
+    }
+
+    /// Registers a piece of memory, which the kernel keeps in place from now on.
     ///
     /// # Errors
     /// `ENOMEM` when the memlock limit is too low.
     ///
     /// # Safety
     /// The memory stays mapped until the ring is closed.
-    pub(crate) unsafe fn register_memory(&self, base: *mut u8, len: usize) -> io::Result<()> {
-        let pieces: Vec<libc::iovec> = (0..len.div_ceil(PIECE))
-            .map(|i| libc::iovec { iov_base: base.wrapping_add(i * PIECE).cast(), iov_len: PIECE.min(len - i * PIECE) })
-            .collect();
+    pub(crate) unsafe fn register_piece(&self, index: u32, base: *mut u8, len: usize) -> io::Result<()> {
+        let piece = [libc::iovec { iov_base: base.cast(), iov_len: len }];
         let core = self.core.borrow();
-        // SAFETY: the pieces cover exactly the caller's memory, which stays mapped.
-        unsafe { core.uring.submitter().register_buffers(&pieces) }
+        // SAFETY: the piece is exactly the caller's memory, which stays mapped.
+        unsafe { core.uring.submitter().register_buffers_update(index, &piece, None) }
     }
 
     /// Registers a ring of provided buffers.
@@ -254,9 +260,6 @@ impl Ring {
         unsafe { core.uring.submitter().register_buf_ring_with_flags(base.addr() as u64, entries, group, 0) }
     }
 }
-
-/// Largest piece of memory that one registration takes.
-pub(crate) const PIECE: usize = 1 << 30;
 
 impl Core {
     fn reap(&mut self) -> bool {

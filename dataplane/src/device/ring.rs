@@ -20,7 +20,21 @@ use super::flushes::Snapshot;
 use super::{DeviceFile, Flushes};
 use crate::arena::{ArenaMemory, Pinned};
 use crate::keeper::KeeperLink;
-use crate::ring::{Completion, Face, PIECE, Ring, token};
+use crate::ring::{Completion, Face, Ring, token};
+
+/// The arena is registered in pieces of this length, each when it is first used: a start pins nothing, and a first use stays
+/// short. Larger where the kernel's table (16,384 entries) would not hold them all.
+const PIECE: usize = 4 << 20;
+
+/// Entries of the kernel's table of registered memory.
+const PIECES_MAX: usize = 16_384;
+
+/// Registered memory.
+struct Registered {
+    piece: usize,
+    /// By piece: tried, and with what result.
+    pieces: Vec<Option<bool>>,
+}
 
 /// What flies.
 enum Request {
@@ -50,7 +64,7 @@ pub struct RingDevices {
     shard: usize,
     devices: Vec<DeviceFile>,
     memory: ArenaMemory,
-    registered: bool,
+    registered: Option<Registered>,
     flushes: Flushes,
     keeper: KeeperLink,
     requests: Vec<Option<Request>>,
@@ -74,19 +88,20 @@ impl RingDevices {
         flushes: Flushes,
         keeper: KeeperLink,
     ) -> (Self, Option<String>) {
-        let (base, len) = memory.whole();
-        // SAFETY: `memory` keeps the mapping alive as long as this backend, whose ring the registration belongs to; with
-        // requests in flight at the end it is leaked.
-        let result = unsafe { ring.register_memory(base.as_ptr(), len) };
-        let warning = result.as_ref().err().map(|error| {
+        let (_, len) = memory.whole();
+        let piece = len.div_ceil(PIECES_MAX).next_multiple_of(PIECE);
+        let pieces = len.div_ceil(piece);
+        let allowed =
+            crate::check::may_lock(len) && ring.reserve_pieces(u32::try_from(pieces).expect("16,384 at most")).is_ok();
+        let warning = (!allowed).then(|| {
             format!(
-                "device buffers are not registered with io_uring ({error}): writes cost more CPU; raise the memlock limit to {} MiB \
+                "device buffers are not registered with io_uring: writes cost more CPU; raise the memlock limit to {} MiB \
                  (`ulimit -l`, or LimitMEMLOCK= in the unit)",
                 len.div_ceil(1 << 20)
             )
         });
+        let registered = allowed.then(|| Registered { piece, pieces: vec![None; pieces] });
         let told = vec![false; devices.len()];
-        let registered = result.is_ok();
         let backend = Self {
             ring,
             shard,
@@ -126,7 +141,14 @@ impl RingDevices {
     }
 
     /// Submits what is left of a request.
-    fn issue(&self, index: usize) {
+    fn issue(&mut self, index: usize) {
+        let registration = match self.requests[index].as_ref().expect("just stored") {
+            Request::Flush { .. } => None,
+            Request::Write { io, .. } | Request::Read { io, .. } => {
+                let (pointer, len) = io.rest();
+                self.registration(pointer, len)
+            }
+        };
         let request = self.requests[index].as_ref().expect("just stored");
         let entry = match request {
             Request::Flush { device, .. } => {
@@ -135,7 +157,7 @@ impl RingDevices {
             Request::Write { io, fua, .. } => {
                 let (pointer, len) = io.rest();
                 let flags = if *fua { libc::RWF_DSYNC } else { 0 };
-                match self.registration(pointer, len) {
+                match registration {
                     Some(index) => opcode::WriteFixed::new(self.fd(io.device), pointer, len, index)
                         .offset(io.at())
                         .rw_flags(flags)
@@ -147,7 +169,7 @@ impl RingDevices {
             }
             Request::Read { io, .. } => {
                 let (pointer, len) = io.rest();
-                match self.registration(pointer, len) {
+                match registration {
                     Some(index) => {
                         opcode::ReadFixed::new(self.fd(io.device), pointer, len, index).offset(io.at()).build()
                     }
@@ -165,11 +187,24 @@ impl RingDevices {
     }
 
     /// Index of the registered piece that holds the bytes, if one holds them all.
-    fn registration(&self, pointer: *mut u8, len: u32) -> Option<u16> {
-        let from = pointer.addr() - self.memory.whole().0.addr().get();
-        let piece = from / PIECE;
-        let whole = (from + len as usize - 1) / PIECE == piece;
-        (self.registered && whole).then(|| u16::try_from(piece).expect("an arena is below 64 TiB"))
+    fn registration(&mut self, pointer: *mut u8, len: u32) -> Option<u16> {
+        let registered = self.registered.as_mut()?;
+        let (base, whole) = self.memory.whole();
+        let from = pointer.addr() - base.addr().get();
+        let index = from / registered.piece;
+        if (from + len as usize - 1) / registered.piece != index {
+            return None;
+        }
+        let start = index * registered.piece;
+        let known = registered.pieces[index].unwrap_or_else(|| {
+            let piece = registered.piece.min(whole - start);
+            let number = u32::try_from(index).expect("16,384 at most");
+            // SAFETY: `memory` keeps the mapping alive as long as this backend, whose ring the registration belongs to; with
+            // requests in flight at the end it is leaked.
+            unsafe { self.ring.register_piece(number, base.as_ptr().wrapping_add(start), piece) }.is_ok()
+        });
+        registered.pieces[index] = Some(known);
+        known.then(|| u16::try_from(index).expect("16,384 at most"))
     }
 
     fn complete(&mut self, completion: Completion) {
