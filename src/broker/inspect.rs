@@ -1,7 +1,6 @@
 //! `barelog inspect`: a data directory or a device, offline and read-only.
 
 use std::fs::{File, TryLockError};
-use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};

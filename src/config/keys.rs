@@ -2,6 +2,7 @@
 //! is an error that names the key, the line and the nearest key there is. The same table writes the documentation.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
 use std::fmt::Write as _;
 
 use toml::Spanned;
@@ -29,6 +30,7 @@ pub struct Key {
     pub kind: Kind,
     /// As it would stand in the file; empty: there is none, and the key may be left out.
     pub default: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test writes it to docs/CONFIG.md"))]
     pub doc: &'static str,
 }
 
@@ -312,6 +314,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// A Markdown table of keys.
+#[cfg(test)]
 pub fn markdown(keys: &[Key]) -> String {
     let mut out = String::from("| key | value | default | what it does |\n|---|---|---|---|\n");
     for key in keys {

@@ -10,6 +10,7 @@ pub use broker::{BrokerConfig, DeviceConfig, DeviceKind, Listener};
 pub use profile::Profile;
 
 /// `docs/CONFIG.md`, from the tables of keys.
+#[cfg(test)]
 pub fn markdown() -> String {
     format!(
         "# Configuration\n\nGenerated from the tables in `src/config/`; `cargo xtask bless` rewrites it. Unknown keys are errors. Sizes are \

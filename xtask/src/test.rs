@@ -30,7 +30,7 @@ pub fn test() -> Result<()> {
         run(with_tools(&mut cargo(&["test", "--package", "barelog-benches"])))
     })?;
     step("demo", || {
-        run(&mut Command::new(binary()).args(["demo", "--once", "--messages", "200000"]).current_dir(root()))
+        run(Command::new(binary()).args(["demo", "--once", "--messages", "200000"]).current_dir(root()))
     })?;
     eprintln!("xtask: all tests passed in {} s", started.elapsed().as_secs());
     Ok(())
