@@ -263,11 +263,13 @@ impl<A: Arena> Store<A> {
             journal.cleaning_due |= for_cleaning && journal.full_until.is_some();
             return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
         }
-        // An open unit without frames (its first batch failed its CRC) is given up: nothing of it counts.
+        // An open unit without frames (its first batch failed its CRC) is given up: nothing of it counts. The first one of an
+        // extent only once there is another in its place: that it is the first, with which the extent's header is written,
+        // is known by nothing else.
         let fresh_unit_of_extent = journal.open.as_ref().is_some_and(|open| open.frames == 0 && open.first_of_extent);
         if filling > 0 {
             journal.close_unit(now.wall, arena);
-        } else {
+        } else if !fresh_unit_of_extent {
             journal.open = None;
         }
         if stays {
@@ -280,7 +282,9 @@ impl<A: Arena> Store<A> {
                 self.add_chunk(slot, block);
             }
             let unit_bytes = self.config.unit_bytes as usize;
-            self.journals[slot].open_unit(need, unit_bytes, fresh_unit_of_extent);
+            let journal = &mut self.journals[slot];
+            journal.open = None;
+            journal.open_unit(need, unit_bytes, fresh_unit_of_extent);
             return Ok(());
         }
         if fresh_unit_of_extent && !held_back {
@@ -299,6 +303,7 @@ impl<A: Arena> Store<A> {
         let block = self.take_block((SECTOR + sectors(need)).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
         self.stamp += 1;
         let journal = &mut self.journals[slot];
+        journal.open = None;
         let for_cleaning = journal.spare.pop_front().is_none();
         if for_cleaning {
             journal.cleaning_spare = None;
@@ -314,6 +319,7 @@ impl<A: Arena> Store<A> {
         let block = self.take_block((SECTOR + sectors(need)).max(CHUNK_BYTES), arena).ok_or(AppendError::Busy)?;
         self.stamp += 1;
         let journal = &mut self.journals[slot];
+        journal.open = None;
         let old = journal.chunks.pop_back().expect("the extent's first chunk");
         arena.free(old.block);
         let extent = journal.extents.pop_back().expect("the extent begun last");

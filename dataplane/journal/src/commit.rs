@@ -300,9 +300,6 @@ impl<A: Arena> Store<A> {
     /// Submits a flush on each device where complete writes wait for one and none flies.
     fn submit_flushes(&mut self, out: &mut Vec<Effect>) {
         for (index, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.failed.is_some() {
-                continue;
-            }
             let Some(serial) = lane.start() else { continue };
             for &slot in &lane.covered {
                 let journal = &mut self.journals[usize::from(slot)];

@@ -1,7 +1,6 @@
 //! The flushes of one device, coalesced over the shard's journals: at most one flies, and it covers the writes whose
 //! completion was reaped before it was submitted.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use base::DeviceIndex;
@@ -23,22 +22,11 @@ pub(crate) struct Lane {
     pub(crate) serial: u64,
     /// Number of the last flush that succeeded.
     pub(crate) flushed: u64,
-    /// A flush failed here: nothing is flushed any more on this device, and why.
-    pub(crate) failed: Option<String>,
 }
 
 impl Lane {
     pub(crate) fn new(device: DeviceIndex, durability: Durability) -> Self {
-        Self {
-            device,
-            durability,
-            flying: None,
-            covered: Vec::new(),
-            waiting: Vec::new(),
-            serial: 0,
-            flushed: 0,
-            failed: None,
-        }
+        Self { device, durability, flying: None, covered: Vec::new(), waiting: Vec::new(), serial: 0, flushed: 0 }
     }
 
     /// Notes a complete write of a journal that needs a flush.

@@ -164,6 +164,38 @@ fn bad_batches_get_their_names_and_leave_nothing() {
 }
 
 #[test]
+fn an_extent_that_began_with_bad_batches_and_no_memory_gets_its_header_all_the_same() {
+    let mut world = World::new(4 << 20);
+    let filler = batch(1, 900_000, b'f');
+    let mut torn = filler.clone();
+    *torn.last_mut().unwrap() ^= 1;
+    loop {
+        match world.append(2, &torn) {
+            Err(AppendError::Corrupt) if world.store.journals[0].extents.len() > 1 => break,
+            Err(AppendError::Corrupt) => {
+                world.put(1, &filler);
+            }
+            Err(AppendError::Busy) => {}
+            other => panic!("{other:?}"),
+        }
+        world.settle();
+    }
+    // The torn batch began an extent. One larger than its first chunk finds no memory, and a small one comes next.
+    let mut taken = Vec::new();
+    while let Some(block) = world.store.take_block(SECTOR, &mut world.arena) {
+        taken.push(block);
+    }
+    assert_eq!(world.append(1, &batch(1, 1_046_000, b'l')), Err(AppendError::Busy));
+    world.append(1, &batch(1, 10, b's')).unwrap();
+    taken.into_iter().for_each(|block| base::memory::Arena::free(&mut world.arena, block));
+    world.settle();
+    let end = world.high_watermark(1);
+    world.restart_with(false).unwrap();
+    assert_eq!(world.high_watermark(1), end);
+    assert_eq!(world.drain(1, 0).len() as i64, end);
+}
+
+#[test]
 fn timestamps_outside_the_bounds_are_refused_and_a_wrong_maximum_is_corrected() {
     let mut world = World::new(1 << 20);
     let bounded = TopicConfig { timestamp_before_ms_max: 1000, timestamp_after_ms_max: 10, ..topic() };
