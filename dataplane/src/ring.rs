@@ -120,6 +120,8 @@ struct Core {
     uring: IoUring,
     network: Vec<Completion>,
     devices: Vec<Completion>,
+    /// A wake-up was reaped that [`Ring::has_completions`] has not told of.
+    woken: bool,
     unwatched: bool,
 }
 
@@ -148,7 +150,7 @@ impl Ring {
                 Some(libc::ENOMEM) => RingError::Memory(error),
                 _ => RingError::Io(error),
             })?;
-        let core = Core { uring, network: Vec::new(), devices: Vec::new(), unwatched: false };
+        let core = Core { uring, network: Vec::new(), devices: Vec::new(), woken: false, unwatched: false };
         Ok(Self { core: Rc::new(RefCell::new(core)) })
     }
 
@@ -194,11 +196,12 @@ impl Ring {
         self.core.borrow_mut().reap()
     }
 
-    /// Whether completions are waiting to be polled by a face.
+    /// Whether completions are waiting to be polled by a face, or a wake-up came since the last call: once reaped it does not
+    /// end a [`Ring::wait`] any more, and what it is about may have come after the last look.
     pub fn has_completions(&self) -> bool {
         self.reap();
-        let core = self.core.borrow();
-        !core.network.is_empty() || !core.devices.is_empty()
+        let mut core = self.core.borrow_mut();
+        std::mem::take(&mut core.woken) || !core.network.is_empty() || !core.devices.is_empty()
     }
 
     /// Swaps the face's completions with an empty vector.
@@ -272,8 +275,11 @@ impl Core {
             match user_data >> FACE_SHIFT {
                 face if face == Face::Network as u64 => self.network.push(completion),
                 face if face == Face::Devices as u64 => self.devices.push(completion),
-                // A multishot poll ends when the kernel could not post one of its completions.
-                _ => self.unwatched |= !cqueue::more(entry.flags()),
+                _ => {
+                    self.woken = true;
+                    // A multishot poll ends when the kernel could not post one of its completions.
+                    self.unwatched |= !cqueue::more(entry.flags());
+                }
             }
         }
         any

@@ -364,6 +364,23 @@ mod tests {
     }
 
     #[test]
+    fn a_wake_up_that_is_reaped_before_the_sleep_keeps_the_thread_awake() {
+        let ring = Ring::new().unwrap();
+        let (waker, doze) = doze().unwrap();
+        ring.watch(&doze);
+        ring.enter();
+        doze.announce();
+        waker.wake();
+        let told = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            ring.enter();
+            ring.has_completions()
+        });
+        assert!(told, "what woke it would be seen when it has slept");
+        assert!(!ring.has_completions(), "a wake-up is told once");
+    }
+
+    #[test]
     fn a_deadline_ends_the_sleep() {
         let (seen, waker, thread) = start(Some(5));
         std::thread::sleep(Duration::from_millis(200));
