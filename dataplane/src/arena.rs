@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use base::memory::{Arena as ArenaTrait, Block, Purpose};
 
@@ -80,6 +80,8 @@ impl Region {
 
     fn unpin(&self, page: u32) {
         if self.pins[page as usize].fetch_sub(1, Ordering::Release) == 1 {
+            // As in `Arc::drop`: what others read before their unpins comes before the return of the block.
+            fence(Ordering::Acquire);
             let bytes = self.pages[page as usize].load(Ordering::Relaxed) as usize * PAGE;
             self.pinned[self.purpose_of(page)].fetch_sub(bytes, Ordering::Relaxed);
             let mut head = self.returned.load(Ordering::Relaxed);
