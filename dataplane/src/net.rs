@@ -455,7 +455,13 @@ impl KernelNetwork {
         }
         let have = connection.end - connection.start;
         // A length that is not all there is asked for without being told.
-        let target = if have > 0 && have < 4 { connection.expected.max(4) } else { connection.expected };
+        let target = if have > 0 && have < 4 {
+            // It holds memory before the shard can know of a request: its time runs from here.
+            connection.expected_since.get_or_insert_with(Instant::now);
+            connection.expected.max(4)
+        } else {
+            connection.expected
+        };
         let fd = types::Fd(connection.socket.as_raw_fd());
         if have == 0 {
             if let Some(block) = connection.input.take() {
