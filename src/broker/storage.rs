@@ -66,7 +66,7 @@ fn open_device(config: &DeviceConfig, extent_len: u64, identity: Identity) -> Re
     let sums = dataplane::checksums::fast();
     let file = DeviceFile::open(&config.path, kind)?;
     let mut storage = BlockingStorage::new(file.clone());
-    let created = is_blank(&mut storage, kind)?;
+    let created = is_blank(&mut storage)?;
     let named = || format!("device {}", config.path.display());
     let mut device = if created {
         let id = controlplane::random::bits()?;
@@ -101,14 +101,14 @@ fn open_device(config: &DeviceConfig, extent_len: u64, identity: Identity) -> Re
     Ok(Opened { path: config.path.clone(), file, device, found, extents_max, created })
 }
 
-fn is_blank(storage: &mut BlockingStorage, kind: FileKind) -> Result<bool> {
+fn is_blank(storage: &mut BlockingStorage) -> Result<bool> {
     if storage.is_empty() {
         return Ok(true);
     }
-    // A raw device is blank when the places of both labels are: what else lies there is somebody's.
+    // Blank is what has nothing in the places of both labels; whatever else lies there is somebody's.
     let mut head = vec![0u8; 8192];
     storage.read(0, &mut head).map_err(|error| anyhow::anyhow!("{error:?}"))?;
-    Ok(kind == FileKind::Block && head.iter().all(|byte| *byte == 0) || head.iter().all(|byte| *byte == 0))
+    Ok(head.iter().all(|byte| *byte == 0))
 }
 
 fn ensure_room(path: &Path, bytes: u64) -> Result<()> {
