@@ -1,4 +1,7 @@
 //! The control plane: everything that is not the data path, on Tokio.
+//!
+//! It keeps metadata, hosts the group coordinators, answers all APIs but those of the data path, and serves HTTP. What it
+//! wants of a shard it asks for by message. Never here: the data plane's crates, devices, record batches on their way.
 
 mod api;
 pub mod codec;

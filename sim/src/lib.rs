@@ -1,7 +1,7 @@
 //! The world in a box: simulated devices and memory around the real machines, in one thread, from one seed.
 //!
 //! The product knows nothing of this crate: what is here are other implementations of its traits. The same seed gives the
-//! same run, byte for byte.
+//! same run, byte for byte. Never here: a clock, a thread, a socket, a file.
 
 pub mod arena;
 pub mod audit;

@@ -214,7 +214,7 @@ async fn nothing_acked_is_lost_while_logs_are_trimmed_all_the_time() {
     assert!(data.state.lock().unwrap().moves > 50);
 }
 
-/// The size that the issue names. Minutes without optimisation: `cargo test --release -- --ignored ten_million`.
+/// What a year of commits comes to. Minutes without optimisation: `cargo test --release -- --ignored ten_million`.
 #[tokio::test]
 #[ignore = "takes long; the same in small runs always"]
 async fn after_ten_million_commits_to_a_thousand_keys_a_restart_reads_about_the_keys() {
