@@ -118,6 +118,11 @@ pub struct DeviceFile {
     inner: Arc<Inner>,
 }
 
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
 impl DeviceFile {
     /// Opens and locks a device; nothing of it is read before the lock is held. A missing file is created empty.
     ///
@@ -150,6 +155,10 @@ impl DeviceFile {
             TryLockError::Error(source) => fail("flock")(source),
         })?;
         let len = super::storage::length(&file, kind).map_err(fail("reading the size"))?;
+        if kind == DeviceKind::File && len == 0 {
+            // It is new: its name must outlast a power cut as its bytes do.
+            sync_folder(path).map_err(fail("syncing the folder"))?;
+        }
         let policy = DevicePolicy::choose(&file, kind).map_err(fail("reading the policy"))?;
         match super::storage::direct_alignment(&file).map_err(fail("statx"))? {
             Some(0) if kind == DeviceKind::File => return Err(DeviceError::DirectRefused { path: path.to_owned() }),
