@@ -88,7 +88,9 @@ impl<A: Arena> Store<A> {
         }
         let mut building = journal.checkpoint.building.take().expect("begun above");
         if building.frames.is_none() {
-            let slots = building.slots[building.done..].iter().take(SLICE);
+            // At a stop nobody waits for anything else.
+            let slice = if now_due { usize::MAX } else { SLICE };
+            let slots = building.slots[building.done..].iter().take(slice);
             let mut taken = 0;
             for &number in slots {
                 taken += 1;

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::image::{TimestampType, TopicConfig};
+use base::memory::{Arena as _, Purpose};
 use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position, WallMs};
 use protocol::batch::{self, BatchView};
 
@@ -446,4 +447,70 @@ fn a_full_device_refuses_appends_by_name_and_control_frames_still_go() {
     assert_eq!(last, Err(AppendError::Full));
     world.settle();
     assert!(matches!(world.read(1, world.high_watermark(1) - 1, 10).0, ReadOutcome::Data { .. }));
+}
+
+#[test]
+fn idle_journals_hold_no_memory_that_others_need() {
+    let mut world = World::new(1 << 20);
+    // Three chunks are left for seven journals.
+    let _held = world.arena.alloc(13 << 20, Purpose::Tail).unwrap();
+    for id in 2..=7 {
+        let mut out = Vec::new();
+        world.store.create_journal(world.now, &entry(id, 1), &mut out);
+        world.store.set_partition(world.now, PartitionId(id * 10), JournalId(id), Arc::new(topic()));
+        world.take(out);
+        world.settle();
+    }
+    for round in 0..3 {
+        for id in 2..=7 {
+            assert_eq!(world.put(id * 10, &batch(1, 1000, b'a')).base_offset, Offset(round));
+            world.settle();
+            assert_eq!(world.high_watermark(id * 10), round + 1);
+        }
+    }
+    for id in 2..=7 {
+        assert_eq!(world.drain(id * 10, 0).len(), 3, "from the device, where the memory went to others");
+    }
+}
+
+#[test]
+fn many_partitions_cost_a_start_what_changed_since_the_checkpoint() {
+    let mut world = World::new(4 << 20);
+    let config = Arc::new(topic());
+    let many = 1000..6000;
+    for id in many.clone() {
+        world.store.set_partition(world.now, PartitionId(id), JournalId(1), config.clone());
+    }
+    let sent = batch(1, 10, b'a');
+    for id in many.clone() {
+        world.put(id, &sent);
+    }
+    for _ in 0..10 {
+        world.settle();
+        world.housekeep();
+    }
+    world.settle();
+    let base = world.checkpoints[0].1.len();
+    for _ in 0..300 {
+        world.put(1000, &batch(1, 1000, b'b'));
+    }
+    for _ in 0..10 {
+        world.settle();
+        world.housekeep();
+    }
+    world.settle();
+    let increment = world.checkpoints[0].1.len() - base;
+    assert!(increment > 0 && increment < base / 100, "{increment} of {base}: one partition changed");
+    let end = world.commit();
+    let report = world.restart();
+    assert!(end.0 - report.scanned_from.0 <= 256 << 10, "{report:?}");
+    for id in many {
+        world.store.set_partition(world.now, PartitionId(id), JournalId(1), config.clone());
+        let expected = if id == 1000 { 301 } else { 1 };
+        assert_eq!(world.high_watermark(id), expected);
+    }
+    world.settle();
+    assert_eq!(world.drain(5999, 0).len(), 1);
+    assert_eq!(world.drain(1000, 0).len(), 301);
+    assert!(world.store.unnamed_partitions().is_empty());
 }
