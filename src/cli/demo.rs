@@ -118,11 +118,12 @@ impl Broker {
             let free = TcpListener::bind(loopback(USUAL_PORT)).is_ok();
             loopback(if free { USUAL_PORT } else { 0 })
         });
-        say(&format!("starting a broker on {listen}, data in {}", data_dir.display()))?;
+        say(&format!("starting a broker, data in {}", data_dir.display()))?;
         let options =
             crate::broker::StartOptions { data_dir, listen, metrics_listen: loopback(0), shards: args.shards };
         let running = crate::broker::start(&options)?;
         let address = running.addresses.first().copied().unwrap_or(listen);
+        eprintln!("it listens on {address}, figures on http://{}/metrics", running.metrics_address);
         Ok(Self {
             bootstrap: address.to_string(),
             metrics: Some(running.metrics_address.to_string()),
