@@ -20,6 +20,10 @@ pub struct Entry {
     pub append_time: i64,
     /// Its producer and first sequence.
     pub producer: Option<(i64, i32)>,
+    /// The epoch it was appended in.
+    pub epoch: i32,
+    /// Its highest timestamp, as stored.
+    pub max_timestamp: i64,
 }
 
 impl Entry {
@@ -133,6 +137,19 @@ impl Log {
             rest = after;
         }
         Ok(next)
+    }
+
+    /// The highest epoch at or below `epoch` with records, and where it ends; only where the log start hides none of it.
+    #[must_use]
+    pub fn epoch_end(&self, epoch: i32) -> Option<(i32, i64)> {
+        let (_, last) = self.acked.iter().rev().find(|(_, entry)| entry.epoch <= epoch)?;
+        Some((last.epoch, last.end()))
+    }
+
+    /// Base offset of the first acked batch that reaches a timestamp.
+    #[must_use]
+    pub fn at_time(&self, timestamp: i64) -> Option<i64> {
+        self.acked.values().find(|entry| entry.max_timestamp >= timestamp).map(|entry| entry.base)
     }
 
     /// Takes what a restart brought back. What was acked must all be there; of what was not, any number of batches from the

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::image::{TimestampType, TopicConfig};
-use base::{JournalId, Offset, PartitionId};
+use base::{Epoch, JournalId, Offset, PartitionId, WallMs};
 use journal::recovery::JournalReport;
+use journal::storage::Storage as _;
 use journal::store::{AppendError, Appended, ReadOutcome};
 use protocol::batch::{BatchBuilder, BatchView, Producer};
 
@@ -94,7 +95,105 @@ pub fn run(seed: u64) -> Result<Summary, String> {
     Ok(run.summary)
 }
 
+/// Runs one seed in which one thing rots on the device of a broker that stopped in order: whatever it is, what is served
+/// afterwards is what was written, what is not is called damaged, and no offset is given twice.
+///
+/// # Errors
+/// What is wrong. The machines under test may also panic.
+pub fn run_harmed(seed: u64) -> Result<Summary, String> {
+    let mut chance = Chance::new(seed);
+    let plan = Plan::any(&mut chance);
+    let mut run = Run::first(chance, Rest::new(plan))?;
+    for id in 1..=run.chance.between(1, 6) {
+        run.new_partition(PartitionId(id));
+    }
+    for _ in 0..run.chance.between(1, 3) {
+        for _ in 0..run.chance.between(20, 200) {
+            run.step()?;
+        }
+        run = run.again()?;
+    }
+    for _ in 0..20 {
+        run.append()?;
+    }
+    run.stop()?;
+    run.check()?;
+    run.checked = false;
+    let (mut run, reports) = run.restart(|rest, chance| harm(rest, chance))?;
+    let ids: Vec<PartitionId> = run.logs.keys().copied().collect();
+    for id in ids {
+        let journal = run.homes[&id];
+        if reports.iter().any(|report| report.journal == journal && report.closed.is_some()) {
+            run.summary.fenced += 1;
+            continue;
+        }
+        run.harmed(id).map_err(|error| format!("{error}\n{reports:?}"))?;
+    }
+    run.summary.trace = run.world.trace;
+    Ok(run.summary)
+}
+
+/// Harms one thing.
+fn harm(rest: &mut Rest, chance: &mut Chance) {
+    let from = chance.odds(1, 10);
+    let low = if from { 0 } else { 1 << 20 };
+    // Most of what is there lies at the front of each extent.
+    let len = rest.disk.len() - (1 << 20);
+    let extent = chance.below(len / rest.plan.extent_len) * rest.plan.extent_len;
+    let inside = chance.below(rest.plan.extent_len) >> chance.below(8);
+    let at = if from { chance.below(1 << 20) } else { low + extent + inside };
+    match chance.below(8) {
+        0 => rest.disk.spoil(at),
+        1 => {
+            let other = (1 << 20) + chance.below(len);
+            rest.disk.misdirect(other, at);
+        }
+        2 => {
+            for file in rest.files.values_mut().filter(|file| !file.is_empty()) {
+                let byte = chance.index(file.len());
+                file[byte] ^= 4;
+            }
+        }
+        _ => rest.disk.rot(at, 1 << chance.below(8)),
+    }
+}
+
 impl Run {
+    /// Reads a partition of a harmed device through, then appends to it.
+    fn harmed(&mut self, id: PartitionId) -> Result<(), String> {
+        let shard = self.shard(id);
+        let bounds = self.world.shards[shard].store.bounds(id).ok_or(format!("partition {id} is gone"))?;
+        let log = &self.logs[&id];
+        if bounds.log_end.0 < log.acked_end() {
+            return Err(format!("partition {id}: log end {} lies below {}", bounds.log_end, log.acked_end()));
+        }
+        let mut next = bounds.log_start.0;
+        while next < bounds.high_watermark.0 {
+            match self.fetch(id, next, 1 << 20)? {
+                // A log start that rotted away lets records come back that the model has forgotten.
+                (ReadOutcome::Data { .. }, bytes) if next < self.logs[&id].start => {
+                    let batch = BatchView::first(&bytes).map_err(|error| error.to_string())?.0;
+                    next = batch.last_offset() + 1;
+                }
+                (ReadOutcome::Data { .. }, bytes) => next = self.logs[&id].check_served(next, &bytes)?,
+                (ReadOutcome::Damaged { next: after }, _) if after.0 > next && after <= bounds.high_watermark => {
+                    self.summary.lost += 1;
+                    next = after.0;
+                }
+                (ReadOutcome::Fenced, _) => return Ok(()),
+                (other, _) => return Err(format!("partition {id} at {next} of {bounds:?}: {other:?}")),
+            }
+        }
+        let sent = self.batch(Producer::NONE);
+        match self.send(id, &sent) {
+            Ok(appended) if appended.base_offset < bounds.log_end => {
+                Err(format!("partition {id}: offset {} given again, {bounds:?}", appended.base_offset))
+            }
+            Ok(_) | Err(AppendError::Busy | AppendError::Full) => Ok(()),
+            Err(error) => Err(format!("partition {id}: {error:?}")),
+        }
+    }
+
     /// A broker with a new device.
     ///
     /// # Errors
@@ -340,6 +439,8 @@ impl Run {
             position: appended.position,
             append_time: appended.append_time.0,
             producer,
+            epoch: self.epoch,
+            max_timestamp: if appended.append_time.0 >= 0 { appended.append_time.0 } else { view.max_timestamp() },
             sent,
         });
         self.summary.taken += 1;
@@ -561,7 +662,76 @@ impl Run {
             .map_err(|error| format!("partition {id} after recovery: {error}"))?;
         self.summary.survived += survived as u64;
         self.summary.lost += (tail - survived) as u64;
-        self.read_through(id)
+        self.read_through(id)?;
+        self.every_duplicate(id)?;
+        self.epochs_and_times(id)
+    }
+
+    /// Sends the last five batches of every producer again: all must be known.
+    fn every_duplicate(&mut self, id: PartitionId) -> Result<(), String> {
+        let mut last: BTreeMap<i64, Vec<Entry>> = BTreeMap::new();
+        for entry in self.logs[&id].acked.values() {
+            if let Some((who, _)) = entry.producer {
+                last.entry(who).or_default().push(entry.clone());
+            }
+        }
+        for entry in last.values().flat_map(|entries| entries.iter().rev().take(5)) {
+            match self.send(id, &entry.sent) {
+                Ok(got) if got.duplicate && got.base_offset.0 == entry.base => self.summary.duplicates += 1,
+                other => {
+                    let base = entry.base;
+                    return Err(format!("partition {id}: batch {base} sent again after recovery: {other:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the end of epochs and for offsets by time.
+    fn epochs_and_times(&mut self, id: PartitionId) -> Result<(), String> {
+        let shard = self.shard(id);
+        let log = &self.logs[&id];
+        for epoch in 0..=self.epoch {
+            let got = self.world.shards[shard].store.epoch_end(id, Epoch(epoch)).map(|(epoch, end)| (epoch.0, end.0));
+            if let Some(wanted) = log.epoch_end(epoch)
+                && got != Some(wanted)
+            {
+                return Err(format!("partition {id}: end of epoch {epoch} is {got:?}, should be {wanted:?}"));
+            }
+        }
+        let Some(entry) = log.acked.values().nth(self.chance.index(log.acked.len())) else { return Ok(()) };
+        let timestamp = entry.max_timestamp - self.chance.below(3).cast_signed();
+        let wanted = log.at_time(timestamp);
+        for _ in 0..1000 {
+            let mut slices = Vec::new();
+            let outcome = self.world.with(shard, |store, arena, now, out| {
+                store.find_time(now, id, Some(WallMs(timestamp)), arena, &mut slices, out)
+            });
+            match outcome {
+                ReadOutcome::Pending => {
+                    if !self.world.complete(&mut self.chance) {
+                        self.world.pump();
+                    }
+                }
+                ReadOutcome::Data { .. } => {
+                    let bytes: Vec<u8> = slices.iter().flat_map(AsRef::as_ref).copied().collect();
+                    let got = BatchView::first(&bytes).map_err(|error| error.to_string())?.0.base_offset();
+                    let right = Some(got) == wanted;
+                    return if right {
+                        Ok(())
+                    } else {
+                        Err(format!("partition {id}: time {timestamp} is at {got}, should be at {wanted:?}"))
+                    };
+                }
+                other => {
+                    return Err(format!(
+                        "partition {id}: time {timestamp}: {other:?}, should be at {wanted:?} {:?}",
+                        self.logs[&id].acked.values().map(|e| (e.base, e.max_timestamp)).collect::<Vec<_>>()
+                    ));
+                }
+            }
+        }
+        Err(format!("partition {id}: the search for time {timestamp} never ends"))
     }
 
     /// Reads a partition from its log start to its end.

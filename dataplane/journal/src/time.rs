@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use base::memory::Arena;
-use base::{Offset, PartitionId, Position, WallMs};
+use base::{Epoch, Offset, PartitionId, Position, WallMs};
 use protocol::batch::BatchView;
 
 use crate::format::Run;
@@ -21,6 +21,10 @@ pub(crate) struct Search {
     /// Start of the extent to look into next.
     next: Position,
     best: Option<Run>,
+    /// Behind the last offset of the extents looked into.
+    after: Offset,
+    /// How far the batches themselves were walked, where there is no index.
+    walked: Option<Offset>,
 }
 
 impl<A: Arena> Store<A> {
@@ -45,7 +49,7 @@ impl<A: Arena> Store<A> {
         let at = self.searches.iter().position(|search| (search.id, search.timestamp) == (id, timestamp));
         let mut search = match at {
             Some(at) => self.searches.swap_remove(at),
-            None => Search { id, timestamp, next: Position(0), best: None },
+            None => Search { id, timestamp, next: Position(0), best: None, after: log_start, walked: None },
         };
         let found = self.search(slot, &mut search, (log_start, high_watermark), arena, slices, out);
         if found == ReadOutcome::Pending {
@@ -97,8 +101,16 @@ impl<A: Arena> Store<A> {
                         search.best = Some(run);
                     }
                 }
-                // Without an index (a rotten footer, until the next start makes it anew) the extent is passed over.
-                (Runs::None | Runs::Unknown, _) => {}
+                (Runs::None, _) => {}
+                (Runs::Unknown, _) => match self.walk(search, high_watermark, arena, slices, out) {
+                    ReadOutcome::Empty => break,
+                    other => return other,
+                },
+            }
+            let last =
+                self.runs_in(slot, extent, search.id, arena, out, |runs| runs.max_by_key(|run| run.last).copied());
+            if let Runs::Found(run) = last {
+                search.after = search.after.max(run.last.plus(1));
             }
             search.next = start.plus(1);
         }
@@ -109,6 +121,51 @@ impl<A: Arena> Store<A> {
             }
             None => ReadOutcome::Empty,
         }
+    }
+
+    /// Goes through the batches one by one up to the end, where an extent's index is lost.
+    fn walk(
+        &mut self,
+        search: &mut Search,
+        high_watermark: Offset,
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> ReadOutcome {
+        let mut from = search.walked.unwrap_or(search.after);
+        while from < high_watermark {
+            let before = slices.len();
+            match self.read_from(search.id, from, 1, true, arena, slices, out) {
+                ReadOutcome::Data { bytes } => {
+                    let Some((batch, _)) = slices.get(before).and_then(|slice| BatchView::first(slice.as_ref()).ok())
+                    else {
+                        return ReadOutcome::Empty;
+                    };
+                    let (first, last) = (Offset(batch.base_offset()), Offset(batch.last_offset()));
+                    let max_timestamp = WallMs(batch.max_timestamp());
+                    match search.timestamp {
+                        Some(timestamp) if max_timestamp >= timestamp => return ReadOutcome::Data { bytes },
+                        None if search.best.is_none_or(|best| best.max_timestamp < max_timestamp) => {
+                            // Only offsets and timestamp of it are looked at.
+                            let (position, epoch) = (Position(0), Epoch(0));
+                            let (span, bytes, frames) = (0, 0, 1);
+                            search.best =
+                                Some(Run { first, last, position, span, bytes, max_timestamp, epoch, frames });
+                        }
+                        _ => {}
+                    }
+                    from = last.plus(1);
+                    slices.truncate(before);
+                }
+                ReadOutcome::Damaged { next } => from = next,
+                ReadOutcome::Pending => {
+                    search.walked = Some(from);
+                    return ReadOutcome::Pending;
+                }
+                other => return other,
+            }
+        }
+        ReadOutcome::Empty
     }
 
     /// The first committed batch of a run whose highest timestamp is at least `timestamp`.
