@@ -366,6 +366,7 @@ impl Keeper {
             if let Some(len) = fill.grow
                 && let Err(error) = device.kept.storage.grow(len)
             {
+                self.tell_of_flush(index, &error);
                 self.filled(index, Err(error));
                 return Step::Done;
             }
@@ -387,15 +388,23 @@ impl Keeper {
             Ok(()) if filling.done < filling.fill.len => {}
             Ok(()) => {
                 let flushed = device.kept.storage.flush();
-                if let Err(StorageError::Io(reason)) = &flushed {
-                    // Whatever any shard had written before may be gone with it.
-                    self.flushes.fail(index, reason);
+                if let Err(error) = &flushed {
+                    self.tell_of_flush(index, error);
                 }
                 self.filled(index, flushed);
             }
             Err(error) => self.filled(index, Err(error)),
         }
         Step::Done
+    }
+
+    /// Where an error was that of a flush, whatever any shard had written before may be gone with it.
+    fn tell_of_flush(&self, index: DeviceIndex, error: &StorageError) {
+        if let StorageError::Io(reason) = error
+            && self.devices[usize::from(index.0)].kept.storage.flush_failed()
+        {
+            self.flushes.fail(index, reason);
+        }
     }
 
     fn filled(&mut self, index: DeviceIndex, result: Result<(), StorageError>) {

@@ -57,19 +57,28 @@ pub struct BlockingStorage {
     device: DeviceFile,
     bounce: Option<Bounce>,
     zeros: Option<Bounce>,
+    /// A flush failed, by itself or as a part of growing.
+    flush_failed: bool,
 }
 
 impl BlockingStorage {
     /// The blocking face of `device`.
     #[must_use]
     pub const fn new(device: DeviceFile) -> Self {
-        Self { device, bounce: None, zeros: None }
+        Self { device, bounce: None, zeros: None, flush_failed: false }
     }
 
     /// The device.
     #[must_use]
     pub const fn device(&self) -> &DeviceFile {
         &self.device
+    }
+
+    /// Whether a flush has failed here: what anybody had written to the device before it may be gone, and the next flush of
+    /// the same descriptor would not say so.
+    #[must_use]
+    pub const fn flush_failed(&self) -> bool {
+        self.flush_failed
     }
 
     fn error(&self, call: &str, offset: u64, error: &io::Error) -> StorageError {
@@ -115,7 +124,12 @@ impl Storage for BlockingStorage {
         if self.device.kind() == DeviceKind::Block {
             return Err(StorageError::Full);
         }
-        let grown = allocate(self.device.file(), now, len - now).and_then(|()| self.device.file().sync_all());
+        let allocated = allocate(self.device.file(), now, len - now);
+        let grown = allocated.and_then(|()| {
+            let synced = self.device.file().sync_all();
+            self.flush_failed |= synced.is_err();
+            synced
+        });
         if let Err(error) = grown {
             // What was allocated before the failure goes back, so that a full disk is not made fuller.
             let _ = self.device.file().set_len(now);
@@ -162,7 +176,9 @@ impl Storage for BlockingStorage {
     }
 
     fn flush(&mut self) -> Result<(), StorageError> {
-        self.device.file().sync_data().map_err(|error| self.error("flushing", 0, &error))
+        let synced = self.device.file().sync_data();
+        self.flush_failed |= synced.is_err();
+        synced.map_err(|error| self.error("flushing", 0, &error))
     }
 }
 
