@@ -22,7 +22,7 @@ use crate::journal::{Identity, Journal};
 use crate::pool::Initial;
 use crate::recovery::fold::Fold;
 use crate::recovery::scan::Scanner;
-use crate::recovery::walk::{Walk, read_footers, rebuild, rewrite};
+use crate::recovery::walk::{Walk, keep_closed, read_footers, rebuild, rewrite};
 use crate::storage::{Storage, StorageError};
 use crate::store::{ExtentAddress, Store, StoreConfig, StoreDevice};
 
@@ -578,6 +578,7 @@ impl<S: Storage> Recovery<'_, S> {
         walked?;
         report.rewritten = rewrite(storage, config, extents, report.commit, report.end)?;
         fold.finish(report.end);
+        keep_closed(storage, config, extents, &mut fold);
         Ok(fold)
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use base::Position;
 
-use crate::format::{Cut, FooterView, FrameKind, JournalStart, SECTOR, UNIT_BYTES_MAX};
+use crate::format::{Cut, ExtentHeader, FooterView, FrameKind, JournalStart, SECTOR, UNIT_BYTES_MAX};
 use crate::journal::{Identity, Index};
 use crate::recovery::fold::{ClosedIndex, Fold};
 use crate::recovery::scan::{Scanner, Seen};
@@ -225,37 +225,52 @@ pub(crate) fn read_footers<S: Storage>(storage: &mut S, config: &StoreConfig, ex
     let count = extents.len();
     let mut page = vec![0; SECTOR];
     for extent in extents.iter_mut().take(count.saturating_sub(1)) {
-        if extent.footer_len > 0 && count > CHECKED {
-            continue;
-        }
-        let end = extent.header.offset + extent.header.len;
-        // A footer can be made again: one that cannot be read is none.
-        if storage.read(end - SECTOR as u64, &mut page).is_err() {
-            extent.footer_len = 0;
-            continue;
-        }
         if extent.footer_len > 0 {
             // A checkpoint names it: one look at its trailer tells whether it rotted.
-            let there = FooterView::length(&page, &config.sums).is_ok_and(|len| len == extent.footer_len as usize);
-            extent.footer_len = if there { extent.footer_len } else { 0 };
-            if there {
+            let end = extent.header.offset + extent.header.len;
+            if count > CHECKED
+                || storage.read(end - SECTOR as u64, &mut page).is_ok()
+                    && FooterView::length(&page, &config.sums).is_ok_and(|len| len == extent.footer_len as usize)
+            {
                 continue;
             }
+            extent.footer_len = 0;
         }
-        let Ok(len) = FooterView::length(&page, &config.sums) else { continue };
-        if len as u64 > extent.header.len {
-            continue;
-        }
-        let mut bytes = vec![0; len];
-        if storage.read(end - len as u64, &mut bytes).is_err() {
-            continue;
-        }
-        if let Ok(footer) = FooterView::check(&bytes, &config.sums)
-            && (footer.generation, footer.start) == (extent.header.generation, extent.header.start)
-            && footer.end <= extent.limit
+        if let Some((end, len)) = footer_of(storage, config, &extent.header)
+            && end <= extent.limit
         {
-            extent.limit = footer.end;
-            extent.footer_len = u32::try_from(len).expect("a footer is shorter than its extent");
+            extent.limit = end;
+            extent.footer_len = len;
+        }
+    }
+}
+
+/// End and length of an extent's footer, if it has one. A footer can be made again: one that cannot be read is none.
+fn footer_of<S: Storage>(storage: &mut S, config: &StoreConfig, header: &ExtentHeader) -> Option<(Position, u32)> {
+    let end = header.offset + header.len;
+    let mut bytes = vec![0; SECTOR];
+    storage.read(end - SECTOR as u64, &mut bytes).ok()?;
+    let len = FooterView::length(&bytes, &config.sums).ok().filter(|&len| len as u64 <= header.len)?;
+    bytes.resize(len, 0);
+    storage.read(end - len as u64, &mut bytes).ok()?;
+    let footer = FooterView::check(&bytes, &config.sums).ok()?;
+    let fits = (footer.generation, footer.start) == (header.generation, header.start);
+    fits.then_some((footer.end, u32::try_from(len).ok()?))
+}
+
+/// An extent that got its footer is closed for good, though the one behind it did not come to be: were it written on, the
+/// footer would say of what comes now that it is not there.
+pub(crate) fn keep_closed<S: Storage>(storage: &mut S, config: &StoreConfig, extents: &[Candidate], fold: &mut Fold) {
+    let Some(last) = fold.extents.last_mut() else { return };
+    if let Index::Open(_) = last.index
+        && let Some(extent) = extents.iter().find(|extent| extent.header.start == last.start.position)
+        && let Some((end, len)) = footer_of(storage, config, &extent.header)
+        && end >= last.end
+    {
+        if end == last.end {
+            last.index = Index::Footer(len);
+        } else {
+            last.close();
         }
     }
 }
