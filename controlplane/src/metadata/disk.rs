@@ -479,10 +479,22 @@ fn open_file(path: &Path) -> Result<File, MetadataError> {
     }
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(MetadataError::InUse(path.to_owned())),
-        Err(fs::TryLockError::Error(source)) => Err(io_error(source)),
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Err(MetadataError::InUse(path.to_owned())),
+        Err(fs::TryLockError::Error(source)) => return Err(io_error(source)),
     }
+    if file.metadata().map_err(io_error)?.len() == 0 {
+        // It is new, and its folders may be: their names must outlast a power cut as its bytes do.
+        let folders = path.ancestors().skip(1).take(3).filter(|folder| !folder.as_os_str().is_empty());
+        for (above, folder) in folders.enumerate() {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            // Those above are made by the broker too, or are somebody's who may not let it open them.
+            if above == 0 {
+                synced.map_err(io_error)?;
+            }
+        }
+    }
+    Ok(file)
 }
 
 /// Any storage behind one type.
