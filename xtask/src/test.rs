@@ -29,9 +29,7 @@ pub fn test() -> Result<()> {
     step("librdkafka through the rdkafka crate", || {
         run(with_tools(&mut cargo(&["test", "--package", "barelog-benches"])))
     })?;
-    step("demo", || {
-        run(Command::new(binary()).args(["demo", "--once", "--messages", "200000"]).current_dir(root()))
-    })?;
+    step("demo", || run(Command::new(binary()).args(["demo", "--once", "--messages", "200000"]).current_dir(root())))?;
     eprintln!("xtask: all tests passed in {} s", started.elapsed().as_secs());
     Ok(())
 }
