@@ -117,8 +117,8 @@ impl<A: Arena> Store<A> {
                 let frames = found.frames_from(id, wanted);
                 let end = found.end;
                 if let Some(frame) = frames.first().filter(|frame| frame.base < high_watermark) {
-                    // A hole that no run covers was recorded as a gap and is passed over; one inside a run is damage.
-                    let missing = frame.base > from && offsets.is_some_and(|(first, _)| first <= from);
+                    // A recorded gap is larger than what any batch holds, and is passed over; a smaller hole is damage.
+                    let missing = frame.base > from && frame.base.0 - from.0 < i64::from(i32::MAX);
                     if missing || !frame.intact {
                         let next = if missing { frame.base } else { frame.last.plus(1) };
                         return ReadOutcome::Damaged { next: next.min(high_watermark) };

@@ -435,7 +435,9 @@ fn choose_extents(
             continue;
         }
         let footer_len = known.filter(|known| known.end.is_some()).map_or(0, |known| known.footer_len);
-        let limit = known.and_then(|known| known.end).unwrap_or(header.start.plus(header.len - SECTOR as u64));
+        // Without a footer it may have been written on since, by a start that did not have the checkpoint.
+        let end = known.and_then(|known| known.end).filter(|_| footer_len > 0);
+        let limit = end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
         chosen.push(Candidate { header: *header, limit, footer_len, lost_header: false });
     }
     for known in fold.iter().flat_map(|fold| fold.extents.values()) {
@@ -461,7 +463,8 @@ fn choose_extents(
                     chain: known.start.chain,
                     secret: entry.secret,
                 };
-                let limit = known.end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
+                let end = known.end.filter(|_| known.footer_len > 0);
+                let limit = end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
                 chosen.push(Candidate { header, limit, footer_len: known.footer_len, lost_header: true });
             }
             _ => {}

@@ -262,3 +262,18 @@ impl ClosedIndex {
         self.index.sorted()
     }
 }
+
+impl Fold {
+    /// Goes on with the index of the extent entered last, made anew.
+    pub(crate) fn go_on(&mut self, made: ClosedIndex) {
+        let Some(extent) = self.extents.last_mut() else { return };
+        let start = extent.start.position;
+        for (id, run) in made.newest {
+            let Some(partition) = self.partitions.get_mut(&id) else { continue };
+            partition.run = run;
+            let first = made.index.backward(run.slot).last().map_or(partition.log_end, |run| run.first);
+            partition.fences.push(Fence { first: first.max(partition.next_start), extent: start });
+        }
+        extent.index = Index::Open(made.index);
+    }
+}

@@ -286,8 +286,12 @@ pub(crate) fn rebuild<S: Storage>(
     upto: Position,
     report: &mut JournalReport,
 ) -> Result<(), Stop> {
-    let missing = fold.extents.iter_mut().filter(|extent| matches!(extent.index, Index::Missing));
-    for extent in missing {
+    let count = fold.extents.len();
+    let mut last = None;
+    for (number, extent) in fold.extents.iter_mut().enumerate() {
+        if !matches!(extent.index, Index::Missing) {
+            continue;
+        }
         let Some(candidate) = extents.iter().find(|known| known.header.start == extent.start.position) else {
             continue;
         };
@@ -314,7 +318,15 @@ pub(crate) fn rebuild<S: Storage>(
             };
         }
         report.bytes_read += scanner.bytes_read;
-        extent.index = Index::Closed(index.sorted());
+        if number + 1 == count {
+            // It may go on behind the checkpoint.
+            last = Some(index);
+        } else {
+            extent.index = Index::Closed(index.sorted());
+        }
+    }
+    if let Some(index) = last {
+        fold.go_on(index);
     }
     Ok(())
 }
