@@ -556,6 +556,8 @@ impl<S: Storage> Recovery<'_, S> {
         let cut = state.map(|state| state.cut).unwrap_or_default();
         let mut fold = Fold::new(config, device);
         let begin = match (&checkpoint, &state, extents.first()) {
+            // All up to a later start was freed since: what had to be kept of it stands behind.
+            (Some(checkpoint), Some(state), _) if state.start.position > checkpoint.upto.position => state.start,
             (Some(checkpoint), _, _) => checkpoint.upto,
             (None, Some(state), Some(_)) => state.start,
             (None, None, Some(Candidate { header, .. })) => {
