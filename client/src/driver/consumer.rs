@@ -1,4 +1,6 @@
 //! The consumer over TCP: everything happens in [`Consumer::poll`], in the caller's thread.
+//!
+//! Long because membership, fetching and commits act on one set of connections; the SDK's growth will part them.
 
 use base::Mono;
 use protocol::batch::{BatchView, Codec, Headers, Records};
