@@ -95,6 +95,12 @@ impl<P: Ports> Shard<P> {
                 store.set_partition(now, partition.id, partition.journal, topic.config.clone());
             }
         }
+        // Topics deleted just before the last process ended: metadata knows of it, the journals had not heard.
+        for id in store.unnamed_partitions() {
+            if id < image.partitions_below {
+                store.delete_partition(now, id);
+            }
+        }
         let hash = SeededHash(config.hash_seed);
         let limits = &config.limits;
         let session_limits = SessionLimits {
