@@ -100,9 +100,7 @@ fn one_slot_that_rots_or_cannot_be_read_is_healed_from_the_other() {
             }
             let mut device = Device::open(&mut disk, CLUSTER, BROKER, &sums()).unwrap();
             assert!(matches!(device.pairs[0], Pair::Held { both: false, .. }));
-            if spoil {
-                disk.unspoil();
-            }
+            // Writing the slot makes it readable again.
             device.heal_states(&mut disk).unwrap();
             let device = Device::open(&mut disk, CLUSTER, BROKER, &sums()).unwrap();
             assert!(matches!(device.pairs[0], Pair::Held { state, both: true } if state.promise == Epoch(6)));
@@ -157,6 +155,21 @@ fn devices_that_are_not_ours_are_refused_by_name() {
     assert_eq!(open(&mut short), DeviceError::Blank);
     short.write(4096, &[1; SECTOR]).unwrap();
     assert_eq!(open(&mut short), DeviceError::NotBarelog);
+}
+
+#[test]
+fn one_label_that_cannot_be_read_is_made_anew_and_two_are_an_io_error() {
+    for at in [Label::FIRST_AT, Label::SECOND_AT] {
+        let (mut disk, _) = made();
+        disk.spoil(at);
+        assert!(Device::open(&mut disk, CLUSTER, BROKER, &sums()).is_ok());
+        let mut page = [0; SECTOR];
+        disk.read(at, &mut page).unwrap();
+        assert_eq!(Label::decode(&page, &sums()), Ok(label()));
+        disk.spoil(Label::FIRST_AT);
+        disk.spoil(Label::SECOND_AT);
+        assert!(matches!(Device::open(&mut disk, CLUSTER, BROKER, &sums()), Err(DeviceError::Storage(_))));
+    }
 }
 
 #[test]

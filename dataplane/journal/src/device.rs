@@ -247,8 +247,19 @@ impl Device {
         }
         let mut first = [0; SECTOR];
         let mut second = [0; SECTOR];
-        storage.read(Label::FIRST_AT, &mut first)?;
-        storage.read(Label::SECOND_AT, &mut second)?;
+        // One intact copy is enough; without one, a copy that cannot be read says nothing, not even that there is none.
+        let alone = match (storage.read(Label::FIRST_AT, &mut first), storage.read(Label::SECOND_AT, &mut second)) {
+            (Ok(()), Ok(())) => None,
+            (Err(error), Ok(())) => Some((&second, error)),
+            (Ok(()), Err(error)) => Some((&first, error)),
+            (Err(error), Err(_)) => return Err(error.into()),
+        };
+        if let Some((copy, error)) = alone {
+            return Label::decode(copy, sums).map_err(|why| match why {
+                FormatError::NewerVersion { version } => DeviceError::NewerVersion { version },
+                _ => DeviceError::Storage(error),
+            });
+        }
         match (Label::decode(&first, sums), Label::decode(&second, sums)) {
             (Err(FormatError::NewerVersion { version }), _) | (_, Err(FormatError::NewerVersion { version })) => {
                 Err(DeviceError::NewerVersion { version })
@@ -293,8 +304,7 @@ impl Device {
         label.encode(sums, &mut page);
         for at in [Label::SECOND_AT, Label::FIRST_AT] {
             let mut there = [0; SECTOR];
-            storage.read(at, &mut there)?;
-            if there != page {
+            if storage.read(at, &mut there).is_err() || there != page {
                 storage.write(at, &page)?;
                 storage.flush()?;
             }
@@ -355,12 +365,13 @@ impl Device {
     /// Writes the slot that does not hold the newest state first, so that an intact one is there at every moment.
     fn write_slots<S: Storage>(&mut self, storage: &mut S, pair: u32, state: &LocalState) -> Result<(), DeviceError> {
         let mut page = [0; SECTOR];
-        storage.read(self.label.slot_at(pair, true), &mut page)?;
+        // A slot that cannot be read does not hold the newest state; writing it may make it readable again.
+        let readable = storage.read(self.label.slot_at(pair, true), &mut page).is_ok();
         let newest = match self.pairs.get(pair as usize) {
             Some(Pair::Held { state, .. }) => Some(*state),
             _ => None,
         };
-        let second_is_newest = newest.is_some() && LocalState::decode(&page, &self.sums).ok() == newest;
+        let second_is_newest = readable && newest.is_some() && LocalState::decode(&page, &self.sums).ok() == newest;
         state.encode(&self.sums, &mut page);
         // If both hold the newest, either may go first.
         let order = if second_is_newest { [false, true] } else { [true, false] };
