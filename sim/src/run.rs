@@ -127,7 +127,8 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
             run.summary.fenced += 1;
             continue;
         }
-        run.harmed(id).map_err(|error| format!("{error}\n{reports:?}"))?;
+        let told = reports.iter().any(|report| report.journal == journal && !report.holes.is_empty());
+        run.harmed(id, told).map_err(|error| format!("{error}\n{reports:?}"))?;
     }
     run.summary.trace = run.world.trace;
     Ok(run.summary)
@@ -159,8 +160,8 @@ fn harm(rest: &mut Rest, chance: &mut Chance) {
 }
 
 impl Run {
-    /// Reads a partition of a harmed device through, then appends to it.
-    fn harmed(&mut self, id: PartitionId) -> Result<(), String> {
+    /// Reads a partition of a harmed device through, then appends to it. Where recovery told of holes reads may pass over them.
+    fn harmed(&mut self, id: PartitionId, told: bool) -> Result<(), String> {
         let shard = self.shard(id);
         let bounds = self.world.shards[shard].store.bounds(id).ok_or(format!("partition {id} is gone"))?;
         let log = &self.logs[&id];
@@ -175,7 +176,11 @@ impl Run {
                     let batch = BatchView::first(&bytes).map_err(|error| error.to_string())?.0;
                     next = batch.last_offset() + 1;
                 }
-                (ReadOutcome::Data { .. }, bytes) => next = self.logs[&id].check_served(next, &bytes)?,
+                (ReadOutcome::Data { .. }, bytes) => {
+                    let base = BatchView::first(&bytes).map_err(|error| error.to_string())?.0.base_offset();
+                    let from = if told { next.max(base) } else { next };
+                    next = self.logs[&id].check_served(from, &bytes)?;
+                }
                 (ReadOutcome::Damaged { next: after }, _) if after.0 > next && after <= bounds.high_watermark => {
                     self.summary.lost += 1;
                     next = after.0;
@@ -632,7 +637,8 @@ impl Run {
         self.faulty = false;
         let (world, reports) = recover::open(rest, &mut self.epoch, &mut self.chance)?;
         for report in &reports {
-            let harmed = report.closed.is_some() || !report.damage.is_empty() || !report.damaged_batches.is_empty();
+            let damaged = !(report.damage.is_empty() && report.holes.is_empty() && report.damaged_batches.is_empty());
+            let harmed = report.closed.is_some() || damaged;
             if self.checked && harmed {
                 return Err(format!("nothing was harmed, and yet {report:?}"));
             }

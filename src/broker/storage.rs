@@ -233,7 +233,7 @@ pub(super) fn log_report(report: &JournalReport) {
         tracing::error!(journal, reason, "the journal stays closed; its partitions cannot be used");
         return;
     }
-    for damage in &report.damage {
+    for damage in report.damage.iter().chain(&report.holes) {
         tracing::error!(
             journal,
             start = damage.start.0,

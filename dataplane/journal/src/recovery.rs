@@ -88,6 +88,8 @@ pub struct JournalReport {
     pub highest_epoch: Epoch,
     /// What is damaged.
     pub damage: Vec<Damage>,
+    /// What is damaged below the checkpoint, where an index had to be made anew: its records are gone, no state is.
+    pub holes: Vec<Damage>,
     /// Single batches whose payload is damaged: (partition, base offset).
     pub damaged_batches: Vec<(PartitionId, Offset)>,
     /// Partitions that resume after a gap.

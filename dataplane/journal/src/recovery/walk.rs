@@ -312,9 +312,14 @@ pub(crate) fn rebuild<S: Storage>(
                 }
                 Seen::Torn { header, chain } => {
                     extent.last = (header.epoch, chain);
+                    note_hole(report, at, header.end());
                     header.end()
                 }
-                Seen::Bad => at.plus(SECTOR as u64),
+                Seen::Bad => {
+                    let end = at.plus(SECTOR as u64);
+                    note_hole(report, at, end);
+                    end
+                }
             };
         }
         report.bytes_read += scanner.bytes_read;
@@ -329,4 +334,12 @@ pub(crate) fn rebuild<S: Storage>(
         fold.go_on(index);
     }
     Ok(())
+}
+
+/// Damage below the checkpoint, met by the way: the states are known from the checkpoint, only records are lost.
+fn note_hole(report: &mut JournalReport, start: Position, end: Position) {
+    match report.holes.last_mut() {
+        Some(last) if last.end == start => last.end = end,
+        _ => report.holes.push(Damage { start, end }),
+    }
 }
