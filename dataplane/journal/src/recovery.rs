@@ -569,6 +569,12 @@ impl<S: Storage> Recovery<'_, S> {
             (None, _, None) => JournalStart { position: cut.position, epoch: cut.epoch, chain: Chain(0) },
         };
         let (mut probes, unknown) = look_behind_headers(storage, identity, extent_len, found);
+        if unknown && extents.is_empty() && state.is_some() {
+            // To promise an epoch from the cut on would void what may lie there.
+            return Err(Stop::Closed(
+                "an extent of the device cannot be read, and it may be this journal's first".to_string(),
+            ));
+        }
         probes.retain(|probe| extents.iter().all(|extent| extent.header.offset != probe.header.offset));
         read_footers(storage, config, extents);
         fold.begin(begin, checkpoint, extents);

@@ -50,8 +50,10 @@ impl<S: Storage> Walk<'_, '_, S> {
         let mut at = begin.position;
         let mut next = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
         loop {
+            // Behind a last extent that is full the log went on, if it did, in one that is not known.
+            let room = if next > 0 && next == self.extents.len() { 0 } else { u64::MAX };
             if self.extents.get(next).is_none_or(|extent| at < extent.header.start)
-                && let Some(found) = self.behind_header(at, next, u64::MAX)?
+                && let Some(found) = self.behind_header(at, next, room)?
             {
                 self.extents.insert(next, found);
             }
