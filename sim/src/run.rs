@@ -119,7 +119,7 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
     run.stop()?;
     run.check()?;
     run.checked = false;
-    let (mut run, reports) = run.restart(|rest, chance| harm(rest, chance))?;
+    let (mut run, reports) = run.restart(harm)?;
     let ids: Vec<PartitionId> = run.logs.keys().copied().collect();
     for id in ids {
         let journal = run.homes[&id];
