@@ -300,8 +300,16 @@ pub(crate) fn rebuild<S: Storage>(
         let mut scanner = Scanner::new(&mut *storage, config, identity, Cut::default());
         let mut at = candidate.header.start;
         let mut index = ClosedIndex::default();
+        // Where bytes without a unit began: a hole if one follows; before a freed extent they are merely unused.
+        let mut bare = None;
         while at < candidate.limit.min(upto) {
-            at = match scanner.unit(candidate, at)? {
+            let seen = scanner.unit(candidate, at)?;
+            if seen == Seen::Bad {
+                bare.get_or_insert(at);
+            } else if let Some(start) = bare.take() {
+                report.holes.push(Damage { start, end: at });
+            }
+            at = match seen {
                 Seen::Unit { header, chain, .. } => {
                     scanner.frames(candidate, &header, |frame, _| {
                         index.add(extent.start.position, &header, frame);
@@ -314,15 +322,14 @@ pub(crate) fn rebuild<S: Storage>(
                 }
                 Seen::Torn { header, chain } => {
                     extent.last = (header.epoch, chain);
-                    note_hole(report, at, header.end());
+                    report.holes.push(Damage { start: at, end: header.end() });
                     header.end()
                 }
-                Seen::Bad => {
-                    let end = at.plus(SECTOR as u64);
-                    note_hole(report, at, end);
-                    end
-                }
+                Seen::Bad => at.plus(SECTOR as u64),
             };
+        }
+        if let Some(start) = bare.filter(|_| extents.iter().any(|next| next.header.start == at)) {
+            report.holes.push(Damage { start, end: at });
         }
         report.bytes_read += scanner.bytes_read;
         if number + 1 == count {
@@ -336,12 +343,4 @@ pub(crate) fn rebuild<S: Storage>(
         fold.go_on(index);
     }
     Ok(())
-}
-
-/// Damage below the checkpoint, met by the way: the states are known from the checkpoint, only records are lost.
-fn note_hole(report: &mut JournalReport, start: Position, end: Position) {
-    match report.holes.last_mut() {
-        Some(last) if last.end == start => last.end = end,
-        _ => report.holes.push(Damage { start, end }),
-    }
 }
