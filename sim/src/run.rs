@@ -418,7 +418,12 @@ impl Run {
                 Ok(())
             }
             Err(AppendError::Fenced) if self.faulty => Ok(()),
-            Err(error) => Err(format!("append to partition {id}: {error:?}")),
+            Err(error) => {
+                let shard = self.shard(id);
+                let known = self.world.shards[shard].store.producers(id);
+                let first = BatchView::check(&sent).expect("a good header").base_sequence();
+                Err(format!("append of sequence {first} to partition {id}: {error:?}; known are {known:?}"))
+            }
         }
     }
 

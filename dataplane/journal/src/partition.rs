@@ -50,6 +50,8 @@ pub(crate) struct Partition {
     pub(crate) producers: Option<Box<Producers>>,
     /// Unit of its newest frame.
     pub(crate) newest: Position,
+    /// Unit of its newest snapshot that this process wrote; 0: none.
+    pub(crate) snapshotted: Position,
     /// Tail frames: the oldest, the newest, and the one a reader came to last.
     pub(crate) tail_oldest: u64,
     pub(crate) tail_newest: u64,
@@ -79,6 +81,7 @@ impl Partition {
             epochs: Vec::new(),
             producers: None,
             newest: Position(0),
+            snapshotted: Position(0),
             tail_oldest: NO_FRAME,
             tail_newest: NO_FRAME,
             cursor: NO_FRAME,
@@ -166,6 +169,11 @@ impl Partition {
             }
             self.producers_mut(hash).restore(producer, producers_max);
         }
+    }
+
+    /// Whether any producer is remembered.
+    pub(crate) fn has_producers(&self) -> bool {
+        self.producers.as_ref().is_some_and(|producers| producers.len() > 0)
     }
 
     /// The producer table, made when first used.

@@ -260,7 +260,10 @@ impl<A: Arena> Store<A> {
             }
             let newest_goes = partition.newest < end;
             let start_goes = partition.moved.is_some_and(|moved| moved < end);
-            if newest_goes || start_goes {
+            // A producer's last batch may lie here though newer frames of others follow: an older snapshot or checkpoint
+            // would then bring back a sequence that the producer has long passed.
+            let producers_go = partition.has_producers() && partition.snapshotted < end;
+            if newest_goes || start_goes || producers_go {
                 due.push_back(place.partition);
             }
         }
@@ -285,6 +288,7 @@ impl<A: Arena> Store<A> {
         let unit = self.journals[usize::from(slot)].end;
         let partition = self.partitions.get_mut(id).expect("found above");
         partition.newest = unit;
+        partition.snapshotted = unit;
         partition.moved = None;
         self.mark(id);
         Ok(())
