@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use base::image::{Image, JournalEntry};
@@ -10,7 +11,7 @@ use base::{ClusterId, DeviceIndex, Epoch, ShardId};
 use cluster::command::DeviceUuid;
 use controlplane::metadata::Identity;
 use dataplane::arena::Arena;
-use dataplane::device::{BlockingStorage, DeviceFile, DeviceKind as FileKind};
+use dataplane::device::{BlockingStorage, DeviceError, DeviceFile, DeviceKind as FileKind};
 use dataplane::keeper::{Checkpoints, KeptDevice, SpaceStats};
 use journal::Store;
 use journal::device::{Device, Found};
@@ -28,6 +29,9 @@ const STATE_PAIRS: u32 = 256;
 
 /// Extents of each device that only cleaning gets.
 const RESERVE: usize = 2;
+
+/// How long a device that is in use is waited for.
+const IN_USE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Extents written ahead of need.
 const AHEAD: usize = 2;
@@ -64,7 +68,7 @@ fn open_device(config: &DeviceConfig, extent_len: u64, identity: Identity) -> Re
         DeviceKind::Block => FileKind::Block,
     };
     let sums = dataplane::checksums::fast();
-    let file = DeviceFile::open(&config.path, kind)?;
+    let file = open_when_free(&config.path, kind)?;
     let mut storage = BlockingStorage::new(file.clone());
     let created = is_blank(&mut storage)?;
     let named = || format!("device {}", config.path.display());
@@ -109,6 +113,18 @@ fn is_blank(storage: &mut BlockingStorage) -> Result<bool> {
     let mut head = vec![0u8; 8192];
     storage.read(0, &mut head).map_err(|error| anyhow::anyhow!("{error:?}"))?;
     Ok(head.iter().all(|byte| *byte == 0))
+}
+
+/// Opens a device. The kernel holds the lock of a killed process until its last request has ended, a moment after the process
+/// is gone: a restart waits for that. (The lock on the metadata is taken before, so no living broker of this directory has it.)
+fn open_when_free(path: &Path, kind: FileKind) -> Result<DeviceFile, DeviceError> {
+    let deadline = Instant::now() + IN_USE_PATIENCE;
+    loop {
+        match DeviceFile::open(path, kind) {
+            Err(DeviceError::InUse { .. }) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            opened => return opened,
+        }
+    }
 }
 
 fn ensure_room(path: &Path, bytes: u64) -> Result<()> {
