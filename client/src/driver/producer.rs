@@ -76,6 +76,8 @@ struct State {
     topics: Vec<TopicState>,
     /// (topic, partition) of each slot.
     names: Vec<(Arc<str>, i32)>,
+    /// Deliveries that the machine has told and the caller has not heard of yet: a flush waits for them too.
+    unreported: usize,
     /// The first failure since the last flush.
     failure: Option<Error>,
     /// No producer id or no broker: what senders that wait are told when their time is up.
@@ -134,6 +136,7 @@ impl Producer {
             machine,
             topics: Vec::new(),
             names: Vec::new(),
+            unreported: 0,
             failure: None,
             trouble: None,
             refresh: false,
@@ -248,7 +251,7 @@ impl Producer {
         let mut state = self.shared.lock();
         state.machine.flush();
         self.wake();
-        while state.machine.outstanding() > 0 {
+        while state.machine.outstanding() > 0 || state.unreported > 0 {
             state = self.wait(state, IDLE);
             state.machine.flush();
         }
@@ -332,6 +335,7 @@ impl Io {
                 self.metadata.stale();
             }
             state.machine.poll(now, &mut self.scratch);
+            state.unreported += deliveries(&self.scratch);
             self.effects.extend(self.scratch.drain(..));
             let due = state.machine.next_deadline(now);
             let has_topics = !state.topics.is_empty();
@@ -410,7 +414,10 @@ impl Io {
 
     fn handle(&mut self, event: &Event<'_>) {
         let now = self.clock.now();
-        self.shared.lock().machine.handle(now, event, &mut self.scratch);
+        let mut state = self.shared.lock();
+        state.machine.handle(now, event, &mut self.scratch);
+        state.unreported += deliveries(&self.scratch);
+        drop(state);
         self.effects.extend(self.scratch.drain(..));
         // Reports now, so that flush and room are seen at once; requests with the next turn.
         while let Some(at) = self.effects.iter().position(|effect| matches!(effect, Effect::Delivered(_))) {
@@ -479,6 +486,7 @@ impl Io {
             took: Duration::from_nanos(now.since(delivery.created)),
             outcome: delivery.outcome,
         });
+        self.shared.lock().unreported -= 1;
     }
 
     fn ask_metadata(&mut self) {
@@ -517,4 +525,9 @@ impl Io {
         }
         self.shared.changed.notify_all();
     }
+}
+
+/// How many of the effects end a batch.
+fn deliveries(effects: &[Effect]) -> usize {
+    effects.iter().filter(|effect| matches!(effect, Effect::Delivered(_))).count()
 }
