@@ -141,7 +141,8 @@ fn kill_again_and_again(flags: &[&str], rounds: u64, seed: u64) {
     let dir = folder();
     let data = dir.path().join("data");
     let mut broker = Broker::start_with(&data, flags, |_| {});
-    let code = Wire::connect(broker.address).unwrap().create_topic(TOPIC, PARTITIONS, &[]).unwrap();
+    let code =
+        Wire::connect(broker.address).unwrap().create_topic(TOPIC, PARTITIONS, &[("retention.ms", "-1")]).unwrap();
     assert_eq!(code, 0);
     let address = Arc::new(Mutex::new(broker.address));
     let (stop, acks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

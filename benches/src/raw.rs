@@ -27,6 +27,9 @@ pub fn batch(count: usize, size: usize, sums: &Checksums) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut value = vec![0u8; size];
+    // Now: older records would expire as soon as they are there.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
     for _ in 0..count {
         for chunk in value.chunks_mut(8) {
             state ^= state << 13;
@@ -34,7 +37,7 @@ pub fn batch(count: usize, size: usize, sums: &Checksums) -> Vec<u8> {
             state ^= state << 17;
             chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
         }
-        builder.append(1_700_000_000_000, None, Some(&value), &[]);
+        builder.append(now, None, Some(&value), &[]);
     }
     builder.finish(Producer::NONE, sums).to_vec()
 }
