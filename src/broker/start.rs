@@ -148,7 +148,9 @@ fn recover(config: &BrokerConfig, sockets: &Sockets) -> Result<Recovered> {
     };
     let seen = storage::epoch_seen(&devices);
     let control_stats: Arc<ControlStats> = Arc::default();
-    let metadata = SingleStore::start(file, state, local, config.profile.shards, seen, control_stats.clone())?;
+    // One journal of a class for each shard on each device, so that every core and every disk has its share.
+    let journals_per_class = config.profile.shards.saturating_mul(u16::try_from(devices.len()).unwrap_or(u16::MAX));
+    let metadata = SingleStore::start(file, state, local, journals_per_class, seen, control_stats.clone())?;
     let (stores, reports) = open_stores(config, identity, hash_seed, &checkpoints, &mut devices, &metadata)?;
     let image = metadata.image();
     reports.iter().flat_map(|report| &report.journals).for_each(storage::log_report);

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// The binary under test: the release build where the test runner made one.
@@ -21,10 +22,17 @@ pub fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("broker-").tempdir_in(parent).expect("a folder under target/")
 }
 
-/// A loopback address that was free a moment ago.
+/// A loopback address that nobody has: below the ports that the kernel gives to outgoing connections, none given twice in
+/// this process, and free a moment ago.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket has an address")
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 100).expect("below 100") * 100;
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener.local_addr().expect("a bound socket has an address");
+        }
+    }
 }
 
 /// Says that a test did not run; in CI that is a failure.
