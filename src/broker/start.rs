@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use base::image::{Advertised, Image};
@@ -43,6 +43,9 @@ const FILL_RATE: u64 = 256 << 20;
 /// How long an orderly stop may take before the process ends without it; nothing acknowledged depends on it.
 const STOP_BOUND: Duration = Duration::from_secs(10);
 
+/// How long an address that is in use is waited for.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Threads of the control plane's runtime.
 const CONTROL_THREADS: usize = 2;
 
@@ -70,7 +73,7 @@ impl Sockets {
     fn bind(config: &BrokerConfig) -> Result<Self> {
         let mut kafka = Vec::new();
         for listener in &config.listeners {
-            let socket = net::listen(listener.bind).with_context(|| {
+            let socket = listen_when_free(listener.bind).with_context(|| {
                 format!("listener {} cannot bind {}: is another broker running there?", listener.name, listener.bind)
             })?;
             kafka.push(socket);
@@ -93,6 +96,20 @@ impl Sockets {
     }
 }
 
+/// Binds a listening socket. The kernel keeps the socket of a killed process until its last request has ended, a moment after
+/// the process is gone: a restart on the same address waits for that.
+fn listen_when_free(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let deadline = Instant::now() + ADDRESS_PATIENCE;
+    loop {
+        match net::listen(address) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            bound => return bound,
+        }
+    }
+}
+
 /// What is kept on disk, opened and recovered.
 struct Recovered {
     devices: Vec<Opened>,
@@ -107,7 +124,7 @@ struct Recovered {
 
 /// Starts a broker; it serves when this returns.
 pub(crate) fn start(config: BrokerConfig, level: LogLevel) -> Result<Running> {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     Ring::new().context("this machine cannot run a broker")?;
     let sockets = Sockets::bind(&config)?;
     let recovered = recover(&config, &sockets)?;
