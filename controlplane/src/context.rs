@@ -235,6 +235,12 @@ pub(crate) fn partition_of(image: &Image, topic: &str, index: i32) -> Result<Par
     partition.copied().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
 }
 
+/// Refuses what would change an internal topic. Its host finds a group by the number of partitions, and keeps every record
+/// until it has written a newer one: more partitions, a retention or a log start of somebody else's lose committed offsets.
+pub(crate) fn refuse_internal(topic: &str) -> Result<(), Failure> {
+    if name::is_internal(topic) { Err(cluster::Refused::Internal.into()) } else { Ok(()) }
+}
+
 /// The epoch that a client believes in against the partition's (KIP-320); below zero it believes in none.
 pub(crate) fn check_epoch(claimed: i32, actual: Epoch) -> Result<(), ErrorCode> {
     match claimed {

@@ -82,9 +82,10 @@ impl From<Refused> for Failure {
             Refused::Name(error) => Self::new(ErrorCode::INVALID_TOPIC_EXCEPTION, error.rule()),
             Refused::TopicIdTaken => Self::new(ErrorCode::INVALID_REQUEST, "a topic has that id already"),
             Refused::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into(),
-            Refused::Internal => {
-                Self::new(ErrorCode::INVALID_TOPIC_EXCEPTION, "the topic is the broker's own and cannot be deleted")
-            }
+            Refused::Internal => Self::new(
+                ErrorCode::INVALID_TOPIC_EXCEPTION,
+                "the topic is the broker's own: clients can neither delete nor change it",
+            ),
             Refused::PartitionCount { asked, most } => Self::new(
                 ErrorCode::INVALID_PARTITIONS,
                 format!("{asked} partitions: at least 1 and at most {most} can be created at a time"),

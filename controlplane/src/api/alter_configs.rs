@@ -15,7 +15,7 @@ use protocol::wire::DecodeError;
 
 use super::Call;
 use super::describe_configs::{BROKER, TOPIC, unknown_resource};
-use crate::context::Context;
+use crate::context::{Context, refuse_internal};
 use crate::errors::Failure;
 
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
@@ -87,7 +87,11 @@ async fn each(
 
 fn topic_of(context: &Context, (kind, name): (i8, &str)) -> Result<TopicId, Failure> {
     match kind {
-        TOPIC => Ok(context.store.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?.id),
+        TOPIC => {
+            let topic = context.store.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+            refuse_internal(name)?;
+            Ok(topic.id)
+        }
         BROKER => {
             let why =
                 "a broker's settings are read from its configuration file at start and cannot change while it runs";

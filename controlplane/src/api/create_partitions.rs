@@ -12,7 +12,7 @@ use protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use protocol::wire::DecodeError;
 
 use super::Call;
-use crate::context::{Context, entropy};
+use crate::context::{Context, entropy, refuse_internal};
 use crate::errors::Failure;
 
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
@@ -54,6 +54,7 @@ async fn grow(
     bound: Duration,
 ) -> Result<(), Failure> {
     let topic = context.store.topic(wanted.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    refuse_internal(wanted.name)?;
     let total = u32::try_from(wanted.count)
         .map_err(|_| Failure::new(ErrorCode::INVALID_PARTITIONS, "the count must not be negative"))?;
     if let Some(assignments) = &wanted.assignments {

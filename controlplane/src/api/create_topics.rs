@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::Call;
 use super::describe_configs::{ShownConfig, topic_configs};
-use crate::context::Context;
+use crate::context::{Context, refuse_internal};
 use crate::errors::Failure;
 
 /// What became of one topic.
@@ -76,6 +76,9 @@ impl Wanted {
     fn check(context: &Context, topic: &CreatableTopic<'_>) -> Result<Self, Failure> {
         let partitions =
             if topic.assignments.is_empty() { partition_count(context, topic)? } else { assigned(context, topic)? };
+        if !topic.configs.is_empty() {
+            refuse_internal(topic.name)?;
+        }
         let mut configs = Vec::with_capacity(topic.configs.len().min(TOPIC_CONFIGS.len()));
         for config in &topic.configs {
             let Some(value) = config.value else {

@@ -10,7 +10,7 @@ use protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use protocol::wire::DecodeError;
 
 use super::Call;
-use crate::context::{Context, partition_of, unexpected};
+use crate::context::{Context, partition_of, refuse_internal, unexpected};
 use crate::errors::Failure;
 use crate::shards::{ShardError, side_by_side};
 
@@ -22,7 +22,11 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     let mut moves = Vec::new();
     for topic in &request.topics {
         let partitions = topic.partitions.iter();
-        moves.extend(partitions.map(|one| (partition_of(&image, topic.name, one.partition_index), Offset(one.offset))));
+        let allowed = refuse_internal(topic.name).map_err(|failure| failure.code);
+        moves.extend(partitions.map(|one| {
+            let partition = allowed.and_then(|()| partition_of(&image, topic.name, one.partition_index));
+            (partition, Offset(one.offset))
+        }));
     }
     let answers = side_by_side(moves, |(partition, to)| {
         let context = context.clone();

@@ -367,3 +367,52 @@ async fn acls_answer_that_there_is_no_authorizer() {
     ask!(bench, DeleteAclsRequest { filters }, 3 => response: DeleteAclsResponse<'_>);
     assert_eq!(response.filter_results[0].error_code, ErrorCode::SECURITY_DISABLED);
 }
+
+#[tokio::test]
+async fn no_client_changes_where_committed_offsets_lie_or_how_long() {
+    use protocol::messages::{alter_configs_request as set, incremental_alter_configs_request as alter};
+    const NAME: &str = "__consumer_offsets";
+    let bench = Bench::start();
+    bench.topic(NAME, vec![FakeLog { start: 0, end: 50, batches: vec![] }; 2]).await;
+    let before = bench.control.context().store.topic(NAME).unwrap();
+    for validate_only in [true, false] {
+        let topics = vec![CreatePartitionsTopic { name: NAME, count: 5, assignments: None }];
+        let request = CreatePartitionsRequest { topics, timeout_ms: 5000, validate_only };
+        ask!(bench, request, 3 => response: CreatePartitionsResponse<'_>);
+        assert_eq!(response.results[0].error_code, ErrorCode::INVALID_TOPIC_EXCEPTION);
+
+        let configs = vec![set::AlterableConfig { name: "segment.bytes", value: Some("1048576") }];
+        let resources = vec![set::AlterConfigsResource { resource_type: 2, resource_name: NAME, configs }];
+        ask!(bench, AlterConfigsRequest { resources, validate_only }, 2 => response: AlterConfigsResponse<'_>);
+        assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_TOPIC_EXCEPTION);
+
+        let configs = vec![alter::AlterableConfig { name: "retention.ms", config_operation: 1, value: None }];
+        let resources = vec![alter::AlterConfigsResource { resource_type: 2, resource_name: NAME, configs }];
+        let request = IncrementalAlterConfigsRequest { resources, validate_only };
+        ask!(bench, request, 1 => response: IncrementalAlterConfigsResponse<'_>);
+        assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_TOPIC_EXCEPTION);
+    }
+    for offset in [-1, 10] {
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset }];
+        let topics = vec![DeleteRecordsTopic { name: NAME, partitions }];
+        ask!(bench, DeleteRecordsRequest { topics, timeout_ms: 5000 }, 2 => response: DeleteRecordsResponse<'_>);
+        let partition = &response.topics[0].partitions[0];
+        assert_eq!((partition.low_watermark, partition.error_code), (-1, ErrorCode::INVALID_TOPIC_EXCEPTION));
+    }
+    assert_eq!(bench.control.context().store.topic(NAME).unwrap(), before);
+    assert!(bench.shards.logs.lock().unwrap().values().all(|log| log.start == 0));
+}
+
+#[tokio::test]
+async fn a_client_may_make_the_offsets_topic_with_its_partitions_and_without_settings() {
+    let bench = Bench::start();
+    let mut topic = wanted("__consumer_offsets", 7, 1);
+    topic.configs = vec![CreatableTopicConfig { name: "max.message.bytes", value: Some("100") }];
+    ask!(bench, create(vec![topic]), 7 => response: CreateTopicsResponse<'_>);
+    assert_eq!(response.topics[0].error_code, ErrorCode::INVALID_TOPIC_EXCEPTION);
+    ask!(bench, create(vec![wanted("__consumer_offsets", 7, 1)]), 7 => response: CreateTopicsResponse<'_>);
+    assert_eq!((response.topics[0].error_code, response.topics[0].num_partitions), (OK, 7));
+    let image = bench.control.context().store.image();
+    let config = &image.topics.get("__consumer_offsets").unwrap().config;
+    assert_eq!((config.retention_ms, config.retention_bytes), (-1, -1));
+}
