@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use io_uring::{IoUring, opcode, types};
 
-use crate::machine::thread_cpu_seconds;
+use crate::machine::{process_cpu_seconds, thread_cpu_seconds};
 
 /// Memory that `O_DIRECT` accepts.
 struct Aligned {
@@ -202,28 +202,29 @@ pub fn round_trips(request: usize, response: usize, count: usize) -> Result<Vec<
     Ok(times)
 }
 
-/// CPU seconds and wall seconds of the receiving side that takes `total` bytes from a socket, copies them once with CRC-32C
-/// into aligned memory and writes that durably (256 KiB groups, four in flight, coalesced flush): the floor of produce.
+/// CPU seconds (the kernel's workers for its flushes too) and wall seconds of the receiving side that takes `total` bytes from
+/// a socket, copies them once with CRC-32C into aligned memory and writes that durably (256 KiB groups, four in flight,
+/// coalesced flush): the floor of produce.
 pub fn receive_copy_write(scratch: &Scratch, total: u64) -> Result<(f64, f64)> {
     const GROUP: usize = 256 << 10;
     const SLOTS: usize = 16;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    let sender = std::thread::spawn(move || -> Result<()> {
+    let sender = std::thread::spawn(move || -> Result<f64> {
         let mut stream = TcpStream::connect(address)?;
         let block = vec![0x33u8; 1 << 20];
         for _ in 0..total >> 20 {
             stream.write_all(&block)?;
         }
-        Ok(())
+        Ok(thread_cpu_seconds())
     });
+    let (started, before) = (Instant::now(), process_cpu_seconds());
     let (mut stream, _) = listener.accept()?;
     let sums = dataplane::checksums::fast();
     let mut slots = Aligned::new(GROUP * SLOTS);
     let slots = slots.slice();
     let mut input = vec![0u8; GROUP];
     let mut writer = GroupWriter::new(&scratch.file, scratch.len, GROUP, 4)?;
-    let (started, cpu) = (Instant::now(), thread_cpu_seconds());
     for i in 0..usize::try_from(total)? / GROUP {
         stream.read_exact(&mut input)?;
         // At most four writes fly, so a slot is free again long before its turn comes.
@@ -233,9 +234,9 @@ pub fn receive_copy_write(scratch: &Scratch, total: u64) -> Result<(f64, f64)> {
         writer.write(slot.as_ptr())?;
     }
     writer.finish()?;
-    let result = (thread_cpu_seconds() - cpu, started.elapsed().as_secs_f64());
-    sender.join().map_err(|_| anyhow::anyhow!("the sending side failed"))??;
-    Ok(result)
+    let seconds = started.elapsed().as_secs_f64();
+    let sending = sender.join().map_err(|_| anyhow::anyhow!("the sending side failed"))??;
+    Ok((process_cpu_seconds() - before - sending, seconds))
 }
 
 fn copy_crc(sums: &base::Checksums, from: &[u8], to: &mut [u8]) -> (u32, usize) {

@@ -16,8 +16,22 @@ pub fn cpu_seconds(pid: u32) -> f64 {
 /// Seconds of CPU of the calling thread.
 #[must_use]
 pub fn thread_cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stat.split_whitespace().next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+    clock_seconds(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Seconds of CPU of this process, with all its threads and those that io_uring works with.
+#[must_use]
+pub fn process_cpu_seconds() -> f64 {
+    clock_seconds(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+#[allow(unsafe_code, reason = "a clock is read into a local")]
+fn clock_seconds(clock: libc::clockid_t) -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writes, and the clock is one that every process has.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(result, 0, "the CPU clocks exist");
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Seconds that the hypervisor took from this machine since boot.

@@ -19,6 +19,7 @@ pub enum PageKind {
     Heap,
 }
 
+#[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,

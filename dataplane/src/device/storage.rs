@@ -9,45 +9,32 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::ptr::NonNull;
 
 use journal::storage::{Storage, StorageError};
 
 use super::{DeviceFile, DeviceKind};
+use crate::arena::Mapping;
 
 const ALIGN: usize = 4096;
-/// 1 MiB: large enough that a direct transfer runs at the device's rate.
-const BOUNCE: usize = 1 << 20;
+/// 2 MiB: a direct transfer of this size runs at the device's rate.
+const BOUNCE: usize = 2 << 20;
 
-/// Aligned memory for callers whose buffer is not.
+/// Aligned memory for callers whose buffer is not: of the size of a huge page, since the device takes what is contiguous in
+/// one request.
 #[derive(Debug)]
-struct Bounce(NonNull<u8>);
-
-// SAFETY: owns its allocation like a `Box<[u8]>`.
-unsafe impl Send for Bounce {}
+struct Bounce(Mapping);
 
 impl Bounce {
-    const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(BOUNCE, ALIGN) {
-        Ok(layout) => layout,
-        Err(_) => panic!("a valid layout"),
-    };
-
-    fn new() -> Self {
-        // SAFETY: the layout's size is not zero.
-        let base = unsafe { std::alloc::alloc_zeroed(Self::LAYOUT) };
-        Self(NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(Self::LAYOUT)))
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation has this length, is initialised, and is borrowed through `&mut self`.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), BOUNCE) }
-    }
-}
-
-impl Drop for Bounce {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed only here.
-        unsafe { std::alloc::dealloc(self.0.as_ptr(), Self::LAYOUT) };
+    /// The bytes of the one in `slot`, made when it is first used.
+    fn of(slot: &mut Option<Self>) -> Result<&mut [u8], StorageError> {
+        if slot.is_none() {
+            let mapping = Mapping::new(BOUNCE, false, false);
+            *slot =
+                Some(Self(mapping.map_err(|error| StorageError::Io(format!("no memory for a transfer: {error}")))?));
+        }
+        let bounce = slot.as_mut().expect("just made");
+        // SAFETY: the mapping has at least this length, is initialised, and is borrowed through `&mut slot`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(bounce.0.base().as_ptr(), BOUNCE) })
     }
 }
 
@@ -96,7 +83,7 @@ impl BlockingStorage {
         let mut done = 0;
         while done < len {
             let step = usize::try_from(len - done).map_or(BOUNCE, |left| left.min(BOUNCE));
-            let zeros = self.zeros.get_or_insert_with(Bounce::new).bytes();
+            let zeros = Bounce::of(&mut self.zeros)?;
             let result = self.device.file().write_all_at(&zeros[..step], offset + done);
             result.map_err(|error| self.error("writing zeros", offset + done, &error))?;
             done += step as u64;
@@ -144,7 +131,7 @@ impl Storage for BlockingStorage {
         let result = if aligned(into) {
             file.read_exact_at(into, offset)
         } else {
-            let bounce = self.bounce.get_or_insert_with(Bounce::new).bytes();
+            let bounce = Bounce::of(&mut self.bounce)?;
             let mut at = offset;
             into.chunks_mut(BOUNCE).try_for_each(|part| {
                 let whole = part.len().next_multiple_of(ALIGN);
@@ -163,7 +150,7 @@ impl Storage for BlockingStorage {
         let result = if aligned(from) {
             file.write_all_at(from, offset)
         } else {
-            let bounce = self.bounce.get_or_insert_with(Bounce::new).bytes();
+            let bounce = Bounce::of(&mut self.bounce)?;
             let mut at = offset;
             from.chunks(BOUNCE).try_for_each(|part| {
                 bounce[..part.len()].copy_from_slice(part);
