@@ -69,11 +69,13 @@ impl Broker {
         self.address.to_string()
     }
 
-    /// The value of the first metric line that begins with `name`.
+    /// The sum of a metric's series.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         let text = get(self.http, "/metrics")?;
-        text.lines().find(|line| line.starts_with(name))?.rsplit(' ').next()?.parse().ok()
+        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let values = text.lines().filter(of_name).map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.reduce(|sum, value| Some(sum? + value?)).flatten()
     }
 }
 

@@ -126,8 +126,8 @@ impl RawClient {
     }
 
     /// Nanoseconds of `count` round trips of one batch each, one in flight.
-    pub fn one_in_flight(&mut self, topic: &str, batch: &[u8], count: usize) -> Result<Vec<f64>> {
-        let request = self.produce_request(topic, 0, batch);
+    pub fn one_in_flight(&mut self, topic: &str, partition: i32, batch: &[u8], count: usize) -> Result<Vec<f64>> {
+        let request = self.produce_request(topic, partition, batch);
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {
             let started = Instant::now();

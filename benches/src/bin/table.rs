@@ -15,6 +15,7 @@ use serde_json::json;
 const SIZE: usize = 1024;
 const PARTITIONS: i32 = 8;
 const WRITES: &str = "barelog_device_writes_total";
+const CROSSED: &str = "barelog_shard_messages_total";
 
 /// One line of the table.
 struct Row {
@@ -67,7 +68,8 @@ impl Bench {
         self.device(&scratch)?;
         self.bulk(&scratch)?;
         self.latency(&scratch)?;
-        self.shards()
+        self.shards()?;
+        self.crossing()
     }
 
     /// The device without a broker.
@@ -176,11 +178,11 @@ impl Bench {
         let batch = raw::batch(1, SIZE, &dataplane::checksums::fast());
         let request = batch.len() + 60;
         let (mut trip, mut write, mut acked, mut librdkafka) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        client.one_in_flight("one", &batch, 500)?;
+        client.one_in_flight("one", 0, &batch, 500)?;
         for _ in 0..self.runs {
             trip.push(machine::median(&mut floor::round_trips(request, 60, COUNT)?));
             write.push(machine::median(&mut scratch.durable_4k(COUNT)?));
-            acked.push(machine::median(&mut client.one_in_flight("one", &batch, COUNT)?));
+            acked.push(machine::median(&mut client.one_in_flight("one", 0, &batch, COUNT)?));
             librdkafka.push(machine::median(&mut rd::one_in_flight(&broker.bootstrap(), "one", SIZE, COUNT / 5)?));
         }
         let [trip, write, acked, librdkafka] =
@@ -230,6 +232,48 @@ impl Bench {
                 format!("{cpu:.2} broker CPU-s/M, {:.0} k records/s", rate / 1000.0),
                 format!("{share:.0} % of batches cross shards"),
                 json!({"cpu_s_per_million": cpu, "records_per_s": rate}),
+            );
+        }
+        Ok(())
+    }
+
+    /// What it costs that a partition lives on another shard than the connection: the same raw producer on a partition of its
+    /// own shard and on one of the other shard, one after the other.
+    fn crossing(&mut self) -> Result<()> {
+        const BATCH: usize = 100;
+        let dir = self.folder.path().join("crossing");
+        let broker = Broker::start(&dir, &["--shards", "2"])?;
+        let mut client = RawClient::connect(broker.address)?;
+        client.create_topic("c", 2)?;
+        let sums = dataplane::checksums::fast();
+        let (small, large) = (raw::batch(1, SIZE, &sums), raw::batch(BATCH, SIZE, &sums));
+        let count = usize::try_from(self.records)? / BATCH;
+        let (mut cpu, mut acked) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for partition in [0, 1] {
+            client.one_in_flight("c", partition, &large, count)?;
+        }
+        let crossed =
+            |broker: &Broker| broker.metric(CROSSED).context("the broker does not count messages between shards");
+        let mut side = [0u8; 2];
+        for _ in 0..self.runs {
+            for partition in [0, 1] {
+                let before = (broker.cpu_seconds(), crossed(&broker)?);
+                client.one_in_flight("c", partition, &large, count)?;
+                let seconds = broker.cpu_seconds() - before.0;
+                let at = usize::from(crossed(&broker)? - before.1 > count as f64);
+                side[at] |= 1 << partition;
+                cpu[at].push(seconds / (count * BATCH) as f64 * 1e6);
+                acked[at].push(machine::median(&mut client.one_in_flight("c", partition, &small, 5_000)?));
+            }
+        }
+        ensure!(side[0].count_ones() == 1 && side[1].count_ones() == 1, "the two partitions lie on one shard");
+        for (at, what) in ["of its own shard", "of another shard"].iter().enumerate() {
+            let (cpu, acked) = (machine::median(&mut cpu[at]), machine::median(&mut acked[at]));
+            self.row(
+                &format!("raw producer, batches of {BATCH}, one in flight, partition {what}"),
+                format!("{cpu:.2} broker CPU-s/M"),
+                format!("one record in flight: {}", us(acked)),
+                json!({"cpu_s_per_million": cpu, "ns": acked}),
             );
         }
         Ok(())
