@@ -45,8 +45,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection closed after sending is read for this long, so that the peer sees the last response instead of a reset.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A peer that keeps others waiting for receive memory gets this long for its request.
+/// A peer that keeps others waiting for receive memory gets this long for a request that has a block of its own.
 const STALL: Duration = Duration::from_secs(10);
+
+/// The same for a request that holds a provided buffer only: 64 KiB are there after a few round trips on any network. Short,
+/// since all that a crowd of such peers can do is to come again.
+const STALL_SMALL: Duration = Duration::from_secs(3);
 
 /// A request larger than the first bytes (the length and the start of the header): after one such, the next receive asks for
 /// this little, so that nearly all of the next large request goes straight to its place.
@@ -513,6 +517,10 @@ impl KernelNetwork {
             }
             return false;
         };
+        if target > BUFFER {
+            // However long it waited for the block.
+            connection.expected_since = Some(Instant::now());
+        }
         let have = connection.end - connection.start;
         let slice = self.memory.slice(old, connection.start..connection.end);
         self.memory.bytes_mut(&block, 0..have).copy_from_slice(slice.as_ref());
@@ -555,7 +563,8 @@ impl KernelNetwork {
         }
     }
 
-    /// While others wait for memory, a request that has been under way too long loses its connection.
+    /// While others wait for memory, a request that has been under way too long loses its connection. Where it waits for memory
+    /// itself that is not its peer's fault, unless the peer has stopped sending what it announced.
     fn close_stalled(&mut self) {
         let now = Instant::now();
         if now < self.stall_check_at {
@@ -564,9 +573,11 @@ impl KernelNetwork {
         self.stall_check_at = now + Duration::from_secs(1);
         for slot in 0..self.slots.len() {
             let Some(connection) = self.slots[slot].as_mut() else { continue };
+            let large = connection.input.as_ref().is_some_and(|block| block.len > BUFFER);
+            let patience = if large { STALL } else { STALL_SMALL };
             let stalled = connection.phase == Phase::Open
-                && !connection.hungry
-                && connection.expected_since.is_some_and(|since| now.duration_since(since) > STALL);
+                && connection.expected_since.is_some_and(|since| now.duration_since(since) > patience)
+                && (!connection.hungry || connection.has_nothing_to_read());
             if stalled {
                 connection.phase = Phase::Broken;
                 self.end(u32::try_from(slot).expect("connections are bounded"));

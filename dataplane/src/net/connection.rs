@@ -126,6 +126,14 @@ impl Connection {
         debug_assert!(!self.output.is_empty() || self.output_done == 0);
     }
 
+    /// Whether nothing has arrived that was not received.
+    pub(super) fn has_nothing_to_read(&self) -> bool {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: FIONREAD writes one int, which lives until the call returns.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        result == 0 && bytes == 0
+    }
+
     pub(super) fn shutdown(&self, how: i32) {
         shutdown(self.socket.as_raw_fd(), how);
     }

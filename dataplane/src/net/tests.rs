@@ -290,6 +290,35 @@ fn with_too_little_receive_memory_peers_wait_their_turn() {
     assert_eq!(echo.finish().frames, 6);
 }
 
+#[test]
+fn peers_that_announce_much_and_send_little_do_not_hold_receive_memory_for_long() {
+    let announce = |len: u32, body: &[u8]| [&len.to_be_bytes(), body].concat();
+    // A part of the length, a part of a small frame, and a part of a large one, for which there is no room but for the first.
+    let parts = [vec![0, 0], announce(100, &[1; 50]), announce(4 << 20, &[1; 1000])];
+    let crowds = parts.map(|part| {
+        std::thread::spawn(move || {
+            // 32 provided buffers, and one frame of four mebibytes.
+            let echo = Echo::start(Options { receive_bytes: 8 << 20, ..Options::default() });
+            let silent: Vec<TcpStream> = (0..60).map(|_| echo.connect()).collect();
+            silent.iter().for_each(|mut stream| stream.write_all(&part).unwrap());
+            std::thread::sleep(Duration::from_millis(200));
+            let begun = Instant::now();
+            for i in 0..3 {
+                let mut stream = echo.connect();
+                stream.write_all(&frame(&body(1000 + i, i))).unwrap();
+                assert_eq!(answer(&mut stream), body(1000 + i, i));
+            }
+            // Two generations of them have the buffers one after the other.
+            assert!(begun.elapsed() < 3 * STALL_SMALL, "{:?}", begun.elapsed());
+            drop(silent);
+            echo.finish();
+        })
+    });
+    for crowd in crowds {
+        crowd.join().unwrap();
+    }
+}
+
 /// A server in hand, for tests that look at single events.
 fn pair() -> (KernelNetwork, TcpStream, ConnId) {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
