@@ -24,6 +24,18 @@ pub(crate) enum Answer<S> {
     Pieces(Vec<Piece<S>>),
 }
 
+impl<S: AsRef<[u8]>> Answer<S> {
+    /// Its length on the wire.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Silent => 0,
+            Self::Bare(bytes) => 4 + bytes.len(),
+            Self::Whole(bytes) => bytes.len(),
+            Self::Pieces(pieces) => pieces.iter().map(Piece::len).sum(),
+        }
+    }
+}
+
 /// How far a request is.
 pub(crate) enum State<S> {
     Control,
@@ -59,12 +71,14 @@ pub(crate) enum Gate {
     Neighbours,
     /// The ring to the control plane.
     Control,
+    /// Questions whose answers may be large.
+    Bulky,
 }
 
 impl Gate {
     /// Gates that are the same for all connections, and so have queues.
-    pub(crate) const SHARED: [Self; 5] =
-        [Self::Requests, Self::Produce, Self::Responses, Self::Neighbours, Self::Control];
+    pub(crate) const SHARED: [Self; 6] =
+        [Self::Requests, Self::Produce, Self::Responses, Self::Neighbours, Self::Control, Self::Bulky];
 
     /// Its place in [`Gate::SHARED`].
     pub(crate) fn queue(self) -> Option<usize> {
@@ -98,6 +112,10 @@ pub(crate) struct Conn<S> {
     pub(crate) first: u64,
     pub(crate) requests: VecDeque<Request<S>>,
     pub(crate) request_bytes: usize,
+    /// Requests other than Produce that are not answered.
+    pub(crate) questions: usize,
+    /// Bytes of answers that wait for those before them.
+    pub(crate) held: usize,
     /// Bytes handed to the network and not sent.
     pub(crate) unsent: usize,
     /// At most so many of them are arena memory.
@@ -120,6 +138,8 @@ impl<S> Conn<S> {
             first: 0,
             requests: VecDeque::new(),
             request_bytes: 0,
+            questions: 0,
+            held: 0,
             unsent: 0,
             pinned: 0,
             standing: Standing::Resting,
@@ -127,6 +147,11 @@ impl<S> Conn<S> {
             expected: 0,
             known_to_control: false,
         }
+    }
+
+    /// Bytes of answers that are made and not sent.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.held + self.unsent
     }
 
     /// The sequence that the next request gets.

@@ -111,10 +111,21 @@ impl<P: Ports> Shard<P> {
     fn gate(&self, id: ConnId, api: i16) -> Option<Gate> {
         let limits = &self.config.limits;
         let conn = self.conns.get(id)?;
+        let asks = is_question(api);
         if conn.requests.len() >= limits.conn_requests_max
+            || asks && conn.questions >= limits.conn_questions_max
             || conn.request_bytes >= limits.conn_request_bytes_max
-            || conn.unsent > limits.conn_response_bytes_max
+            || conn.answer_bytes() > limits.conn_response_bytes_max
         {
+            return Some(Gate::Own);
+        }
+        let answer_bytes = self.totals.answer_bytes();
+        if answer_bytes >= 2 * limits.response_bytes_total_max {
+            return Some(Gate::Responses);
+        }
+        // Who has taken all its answers may ask for one more, so that groups go on while others do not take theirs.
+        let crowded = answer_bytes >= limits.response_bytes_total_max;
+        if crowded && asks && (conn.answer_bytes() > 0 || conn.questions > 0) {
             return Some(Gate::Own);
         }
         if self.totals.request_bytes >= limits.request_bytes_total_max {
@@ -129,11 +140,14 @@ impl<P: Ports> Shard<P> {
             Some(ApiKey::Produce) if self.appends.queued_bytes() >= limits.produce_queue_bytes_max => {
                 Some(Gate::Produce)
             }
-            Some(ApiKey::Fetch) if self.totals.unsent >= limits.response_bytes_total_max => Some(Gate::Responses),
+            Some(ApiKey::Fetch) if self.totals.answer_bytes() >= limits.response_bytes_total_max => {
+                Some(Gate::Responses)
+            }
             Some(ApiKey::Produce | ApiKey::Fetch | ApiKey::ListOffsets) => {
                 self.outbox.is_crowded(limits.neighbour_requests_max).then_some(Gate::Neighbours)
             }
-            _ => (!self.outbox.control_is_open()).then_some(Gate::Control),
+            _ if !self.outbox.control_is_open() => Some(Gate::Control),
+            _ => (is_bulky(api) && self.totals.bulky >= limits.bulky_requests_max).then_some(Gate::Bulky),
         }
     }
 
@@ -186,9 +200,10 @@ impl<P: Ports> Shard<P> {
             Gate::Own => true,
             Gate::Requests => self.totals.request_bytes < limits.request_bytes_total_max,
             Gate::Produce => self.appends.queued_bytes() < limits.produce_queue_bytes_max,
-            Gate::Responses => self.totals.unsent < limits.response_bytes_total_max,
+            Gate::Responses => self.totals.answer_bytes() < limits.response_bytes_total_max,
             Gate::Neighbours => !self.outbox.is_crowded(limits.neighbour_requests_max),
             Gate::Control => self.outbox.control_is_open(),
+            Gate::Bulky => self.totals.bulky < limits.bulky_requests_max,
         }
     }
 
@@ -271,6 +286,8 @@ impl<P: Ports> Shard<P> {
         let sequence = conn.next_sequence();
         conn.requests.push_back(Request { api, since: now.mono, cost, state });
         conn.request_bytes += cost;
+        conn.questions += usize::from(is_question(api));
+        self.totals.bulky += usize::from(is_bulky(api));
         self.totals.requests += 1;
         self.totals.request_bytes += cost;
         RequestKey { shard: self.config.id, conn: id, sequence }
@@ -287,8 +304,14 @@ impl<P: Ports> Shard<P> {
     ) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         let Some(request) = conn.request_mut(sequence) else { return };
-        request.state = State::Done(answer);
-        if failed && let Some(stats) = api_stats(&self.stats, request.api) {
+        let (api, bytes) = (request.api, answer.len());
+        let before = core::mem::replace(&mut request.state, State::Done(answer));
+        debug_assert!(!matches!(before, State::Done(_)), "a request is answered once");
+        conn.questions -= usize::from(is_question(api));
+        self.totals.bulky -= usize::from(is_bulky(api));
+        conn.held += bytes;
+        self.totals.held += bytes;
+        if failed && let Some(stats) = api_stats(&self.stats, api) {
             stats.errors.add(1);
         }
         self.leave(now, id);
@@ -329,6 +352,8 @@ impl<P: Ports> Shard<P> {
             bytes += piece.len();
             pinned += if matches!(piece, Piece::Shared(_)) { piece.len() } else { 0 };
         }
+        conn.held -= bytes;
+        self.totals.held -= bytes;
         conn.unsent += bytes;
         conn.pinned += pinned;
         self.totals.unsent += bytes;
@@ -398,8 +423,11 @@ impl<P: Ports> Shard<P> {
         conn.first += count;
         self.totals.requests -= conn.requests.len();
         self.totals.request_bytes -= conn.request_bytes;
+        self.totals.held -= conn.held;
+        let open = conn.requests.iter().filter(|request| !matches!(request.state, State::Done(_)));
+        self.totals.bulky -= open.filter(|request| is_bulky(request.api)).count();
         conn.requests.clear();
-        conn.request_bytes = 0;
+        (conn.request_bytes, conn.questions, conn.held) = (0, 0, 0);
     }
 
     /// Closes connections on which nothing was asked, answered or sent for too long.
@@ -411,8 +439,14 @@ impl<P: Ports> Shard<P> {
         self.idle_check_at = now.mono.plus_ms(1000);
         let limits = &self.config.limits;
         let idle_max = limits.idle_ms_max.saturating_mul(1_000_000);
-        let pressed = self.totals.unsent >= limits.response_bytes_total_max / 2;
-        let stall_max = if pressed { limits.stall_ms_max.saturating_mul(1_000_000) } else { idle_max };
+        let used = self.totals.answer_bytes();
+        let stall_max = if used >= limits.response_bytes_total_max {
+            limits.stall_crowded_ms_max.saturating_mul(1_000_000)
+        } else if used >= limits.response_bytes_total_max / 2 {
+            limits.stall_ms_max.saturating_mul(1_000_000)
+        } else {
+            idle_max
+        };
         let is_idle = |conn: &&Conn<_>| {
             // A request in progress is the broker's to end, unless its client does not take the answers before it.
             let waits_for_us = !conn.requests.is_empty() && conn.unsent == 0;
@@ -432,7 +466,7 @@ impl<P: Ports> Shard<P> {
         stats.connections_paused.set(self.totals.paused as u64);
         stats.requests_in_flight.set(self.totals.requests as u64);
         stats.request_bytes.set(self.totals.request_bytes as u64);
-        stats.response_bytes_queued.set(self.totals.unsent as u64);
+        stats.response_bytes_queued.set(self.totals.answer_bytes() as u64);
         stats.response_bytes_pinned.set(self.totals.pinned as u64);
         stats.produce_bytes_queued.set(self.appends.queued_bytes() as u64);
         stats.fetches_waiting.set(self.waiting.len() as u64);
@@ -440,6 +474,29 @@ impl<P: Ports> Shard<P> {
         stats.fetch_session_partitions.set(self.sessions.partitions() as u64);
         stats.fetch_sessions_evicted.set(self.sessions.evicted());
     }
+}
+
+/// Whether a request of this API counts against `conn_questions_max`.
+fn is_question(api: i16) -> bool {
+    api != ApiKey::Produce as i16
+}
+
+/// Whether the API only looks, and its answer may be large: it grows with what there is, not with what is asked. The others
+/// answer little, or wait for other members of a group, for the device, or for a change to be applied.
+fn is_bulky(api: i16) -> bool {
+    matches!(
+        ApiKey::of(api),
+        Some(
+            ApiKey::Metadata
+                | ApiKey::OffsetFetch
+                | ApiKey::DescribeGroups
+                | ApiKey::ListGroups
+                | ApiKey::DescribeConfigs
+                | ApiKey::DescribeLogDirs
+                | ApiKey::DescribeProducers
+                | ApiKey::DescribeTopicPartitions
+        )
+    )
 }
 
 fn api_stats(stats: &ShardStats, api: i16) -> Option<&ApiStats> {

@@ -304,9 +304,7 @@ impl<P: Ports> Shard<P> {
         // Who waits keeps memory; when half of it is gone nobody does.
         let may_wait = self.totals.request_bytes < limits.request_bytes_total_max / 2 && self.stopping.is_none();
         let deadline = if may_wait { now.mono.plus_ms(u64::from(wait_ms)) } else { now.mono };
-        // The less room there is for answers, the smaller each: who does not take its answers leaves some to the others.
-        let room = limits.response_bytes_total_max.saturating_sub(self.totals.unsent) / 8;
-        let bytes_limit = u32::try_from(room).unwrap_or(u32::MAX).clamp(FETCH_BYTES_MIN, limits.fetch_bytes_max);
+        let bytes_limit = self.fetch_bytes_limit();
         let mut fetch = Fetch::new(&view, head.correlation, deadline, bytes_limit);
         let gathered = if view.replica_id >= 0 {
             // Followers do not exist yet, and nobody else gives a node's id here.
@@ -331,6 +329,14 @@ impl<P: Ports> Shard<P> {
             None => self.ask_all(now, key, false),
         }
         Some(())
+    }
+
+    /// What an answer may carry. The less room there is for answers, the smaller each: who does not take its answers leaves
+    /// some to the others.
+    fn fetch_bytes_limit(&self) -> u32 {
+        let limits = &self.config.limits;
+        let room = limits.response_bytes_total_max.saturating_sub(self.totals.answer_bytes()) / 8;
+        u32::try_from(room).unwrap_or(u32::MAX).clamp(FETCH_BYTES_MIN, limits.fetch_bytes_max)
     }
 
     /// The fetch of a request that is still in progress.
@@ -449,11 +455,14 @@ impl<P: Ports> Shard<P> {
         self.cancel_reads(key);
         let copy_all = self.totals.pinned >= self.config.limits.pinned_bytes_max;
         let gather_below = if copy_all { usize::MAX } else { self.config.limits.gather_below };
+        // There may be less room than when it was taken in.
+        let bytes_limit = self.fetch_bytes_limit();
         // Not `fetch_mut`: the session is needed beside it.
         let Some(request) = self.conns.get_mut(key.conn).and_then(|conn| conn.request_mut(key.sequence)) else {
             return;
         };
         let State::Fetch(fetch) = &mut request.state else { return };
+        fetch.max_bytes = fetch.max_bytes.min(bytes_limit);
         let answered = crate::respond::encode(fetch, self.sessions.get_mut(fetch.session), gather_below);
         self.stats.record_bytes_out.add(answered.record_bytes);
         self.answer(now, key.conn, key.sequence, Answer::Pieces(answered.pieces), answered.failed);

@@ -27,9 +27,17 @@ pub struct Limits {
     /// Requests of one connection taken in and not answered. 256: librdkafka sends up to its queue; 5 is what an idempotent
     /// producer does.
     pub conn_requests_max: usize,
+    /// Requests of one connection other than Produce taken in and not answered. 8: Kafka works on one at a time, and each may
+    /// bring an answer of megabytes.
+    pub conn_questions_max: usize,
+    /// Requests of all connections together, taken in and not answered, of APIs of the control plane that only look and whose
+    /// answers may be large (`is_bulky` in `dispatch.rs` says which). 64: they are answered within a turn or two of the control
+    /// plane, and 64 answers of a megabyte are as much as one consumer may fetch.
+    pub bulky_requests_max: usize,
     /// Bytes of requests of one connection taken in and not answered; one larger request is taken alone.
     pub conn_request_bytes_max: usize,
-    /// No further request of a connection is taken in while more bytes of answers than this wait to be sent to it.
+    /// No further request of a connection is taken in while more bytes of answers than this wait to be sent to it, or for
+    /// the answers before them.
     pub conn_response_bytes_max: usize,
     /// Bytes of requests taken in and not answered, of all connections together.
     pub request_bytes_total_max: usize,
@@ -52,11 +60,14 @@ pub struct Limits {
     pub gather_below: usize,
     /// Arena bytes in answers not sent above which batches are copied instead.
     pub pinned_bytes_max: usize,
-    /// Bytes of answers not sent, of all connections together, above which no Fetch is taken in. Each answer gets an eighth of
-    /// what is left at most.
+    /// Bytes of answers made and not sent, of all connections together, above which no Fetch is taken in, and nothing but
+    /// Produce of a connection that has an answer to come. Each answer to a Fetch gets an eighth of what is left at most. Above
+    /// twice as many nothing is taken in.
     pub response_bytes_total_max: usize,
     /// While half of that is used, a connection that has taken nothing of its answers for so long is closed.
     pub stall_ms_max: u64,
+    /// The same while all of it is used.
+    pub stall_crowded_ms_max: u64,
     /// Reads that wait here for data, for Fetch requests of any shard; above it a Fetch is answered with what there is.
     pub waiting_reads_max: usize,
     /// Partitions in all waiting reads together: 40 bytes each and 16 in the index.
@@ -85,6 +96,8 @@ impl Default for Limits {
             request_bytes_max: 32 << 20,
             request_elements_max: 256 << 10,
             conn_requests_max: 256,
+            conn_questions_max: 8,
+            bulky_requests_max: 64,
             conn_request_bytes_max: 16 << 20,
             conn_response_bytes_max: 4 << 20,
             request_bytes_total_max: 256 << 20,
@@ -98,6 +111,7 @@ impl Default for Limits {
             pinned_bytes_max: 64 << 20,
             response_bytes_total_max: 256 << 20,
             stall_ms_max: 30_000,
+            stall_crowded_ms_max: 5_000,
             waiting_reads_max: 16 << 10,
             waiting_partitions_max: 1 << 20,
             sessions_max: 1000,

@@ -35,10 +35,20 @@ pub struct Idle {
 pub(crate) struct Totals {
     pub(crate) requests: usize,
     pub(crate) request_bytes: usize,
+    /// Requests that count against `bulky_requests_max`.
+    pub(crate) bulky: usize,
+    pub(crate) held: usize,
     pub(crate) unsent: usize,
     pub(crate) pinned: usize,
     /// Connections that are not read.
     pub(crate) paused: usize,
+}
+
+impl Totals {
+    /// Bytes of answers that are made and not sent.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.held + self.unsent
+    }
 }
 
 /// One core's mind. Lives on the shard's thread.

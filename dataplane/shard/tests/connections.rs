@@ -259,7 +259,8 @@ fn what_the_shard_does_not_answer_goes_to_the_control_plane_whole() {
 
 #[test]
 fn when_the_control_plane_takes_nothing_its_requests_wait_unread_and_the_data_path_goes_on() {
-    let mut world = World::new();
+    let limits = Limits { conn_questions_max: 100, bulky_requests_max: 100, ..Limits::default() };
+    let mut world = World::with(Plan { limits, ..Plan::default() });
     world.create_topic("t", 1);
     let (mut asker, mut producer) = (world.connect(0), world.connect(0));
     world.rings.set_control_full(true);
@@ -304,7 +305,7 @@ fn a_client_that_does_not_take_its_answers_is_not_read() {
 
 #[test]
 fn requests_in_flight_are_bounded_for_each_connection() {
-    let limits = Limits { conn_requests_max: 10, ..Limits::default() };
+    let limits = Limits { conn_requests_max: 10, conn_questions_max: 100, ..Limits::default() };
     let mut world = World::with(Plan { limits, ..Plan::default() });
     world.create_topic("t", 1);
     let mut client = world.connect(0);
@@ -320,6 +321,127 @@ fn requests_in_flight_are_bounded_for_each_connection() {
     for _ in 0..50 {
         assert!(client.pop(&mut world).is_some());
     }
+}
+
+#[test]
+fn answers_that_wait_for_those_before_them_count_as_not_sent() {
+    let limits = Limits { conn_response_bytes_max: 50_000, ..Limits::default() };
+    let mut world = World::with(Plan { limits, ..Plan::default() });
+    world.create_topic("t", 2);
+    let mut client = world.connect(0);
+    world.connect(0).put(&mut world, "t", 0, batch_sized(20_000));
+    // Nothing comes to partition 1: whatever is asked behind it cannot leave.
+    client.send(&mut world, ApiKey::Fetch, 12, &fetch("t", vec![want(1, 0)]).with_max_wait_ms(10_000));
+    for _ in 0..100 {
+        client.send(&mut world, ApiKey::Fetch, 12, &fetch("t", vec![want(0, 0)]));
+        world.run();
+    }
+    world.shards[0].housekeep(world.now);
+    assert!(world.stats[0].response_bytes_queued.get() < 80_000, "{}", world.stats[0].response_bytes_queued.get());
+    assert!(!world.net(0).is_reading(client.id));
+    world.advance_ms(10_000);
+    world.run();
+    for at in 1..=101 {
+        let (correlation, _) = decode::<FetchResponse>(ApiKey::Fetch, 12, client.pop(&mut world).expect("an answer"));
+        assert_eq!(correlation, at);
+    }
+    world.shards[0].housekeep(world.now);
+    assert_eq!(world.stats[0].response_bytes_queued.get(), 0);
+}
+
+#[test]
+fn what_a_connection_asks_at_a_time_is_bounded_and_its_appends_are_not() {
+    let mut world = World::new();
+    world.create_topic("t", 1);
+    let mut client = world.connect(0);
+    let max = Limits::default().conn_questions_max;
+    assert!(max < Limits::default().bulky_requests_max);
+    for _ in 0..4 * max {
+        client.send(&mut world, ApiKey::Metadata, 9, &MetadataRequest::default());
+    }
+    world.run();
+    let mut asked = 0;
+    loop {
+        let requests = take_requests(&mut world);
+        if requests.is_empty() {
+            break;
+        }
+        assert!(requests.len() <= max, "{}", requests.len());
+        for request in &requests {
+            asked += 1;
+            answer(&world, request, Some(b"answer"));
+        }
+        world.run();
+    }
+    assert_eq!(asked, 4 * max);
+    for _ in 0..asked {
+        assert_eq!(client.pop(&mut world).as_deref(), Some(&b"answer"[..]));
+    }
+    let mut producer = world.connect(0);
+    world.device(0).stalled = true;
+    for _ in 0..4 * max {
+        producer.send(&mut world, ApiKey::Produce, 9, &produce(-1, "t", &[(0, batch_of(1, "x"))]));
+    }
+    world.run();
+    world.shards[0].housekeep(world.now);
+    assert_eq!(world.stats[0].requests_in_flight.get(), 4 * max as u64);
+}
+
+/// Answers of the control plane, taken by nobody: memory stays bounded, others go on, and those are closed in the end.
+#[test]
+fn answers_that_nobody_takes_are_bounded_over_all_connections() {
+    const ANSWER: usize = 100_000;
+    const AT_A_TIME: usize = 16;
+    let limits = Limits {
+        response_bytes_total_max: 10 * ANSWER,
+        conn_response_bytes_max: 2 * ANSWER,
+        bulky_requests_max: AT_A_TIME,
+        stall_crowded_ms_max: 5_000,
+        ..Limits::default()
+    };
+    let mut world = World::with(Plan { limits, ..Plan::default() });
+    let mut deaf: Vec<Client> = (0..50).map(|_| world.connect(0)).collect();
+    for client in &mut deaf {
+        world.net(0).stall(client.id, true);
+        for _ in 0..20 {
+            client.send(&mut world, ApiKey::Metadata, 9, &MetadataRequest::default());
+        }
+    }
+    let mut good = world.connect(0);
+    let queued = |world: &mut World| {
+        world.shards[0].housekeep(world.now);
+        usize::try_from(world.stats[0].response_bytes_queued.get()).unwrap()
+    };
+    let mut served = 0;
+    for round in 0..40 {
+        good.send(&mut world, ApiKey::Metadata, 9, &MetadataRequest::default());
+        world.run();
+        for request in take_requests(&mut world) {
+            let size = if request.conn == good.id { 100 } else { ANSWER };
+            answer(&world, &request, Some(&vec![0; size]));
+            world.run();
+        }
+        served += usize::from(good.pop(&mut world).is_some());
+        // What was asked before the room was used up comes on top.
+        assert!(queued(&mut world) <= (2 * 10 + AT_A_TIME) * ANSWER, "round {round}");
+        world.advance_ms(500);
+        world.run();
+    }
+    assert!(served > 0);
+    assert!(deaf.iter().any(|client| client.is_closed(&mut world)));
+    for _ in 0..100 {
+        world.advance_ms(1_000);
+        world.run();
+        queued(&mut world);
+        for request in take_requests(&mut world) {
+            answer(&world, &request, Some(&[0; 100]));
+        }
+        world.run();
+    }
+    while good.pop(&mut world).is_some() {
+        served += 1;
+    }
+    assert_eq!(served, 40, "a client that takes its answers gets them all");
 }
 
 #[test]
