@@ -51,6 +51,8 @@ enum Stage {
     Away,
     /// Records are being read.
     Loading,
+    /// Records cannot be read.
+    Unreadable,
     /// Served.
     Served,
 }
@@ -137,6 +139,7 @@ impl Coordinator {
             Event::LoadStarted { slot, epoch } => self.load_started(now, slot, epoch, out),
             Event::Replayed { slot, record } => self.replayed(now, slot, &record),
             Event::Loaded(slot) => self.loaded(now, slot, out),
+            Event::LoadFailed(slot) => self.load_failed(now, slot, out),
             Event::Unloaded(slot) => self.unloaded(now, slot, out),
         }
     }
@@ -258,6 +261,7 @@ impl Coordinator {
         match shelf.stage {
             Stage::Away => Err(Error::NotCoordinator),
             Stage::Loading => Err(Error::CoordinatorLoadInProgress),
+            Stage::Unreadable => Err(Error::Unreadable),
             Stage::Served => Ok((index, shelf.groups.contains_key(group))),
         }
     }

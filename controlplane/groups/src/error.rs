@@ -15,6 +15,8 @@ pub enum Error {
     CoordinatorNotAvailable,
     /// NOT_COORDINATOR: this broker does not serve the group.
     NotCoordinator,
+    /// KAFKA_STORAGE_ERROR: the group's state cannot be read from the device. Clients do not wait for this to pass.
+    Unreadable,
     /// ILLEGAL_GENERATION.
     IllegalGeneration,
     /// INCONSISTENT_GROUP_PROTOCOL.

@@ -65,6 +65,8 @@ pub enum Event<'a> {
     },
     /// All records of the slot are read: its groups are served from now on.
     Loaded(Slot),
+    /// The slot's records cannot be read: its groups are refused by name until reading begins again.
+    LoadFailed(Slot),
     /// The slot is no longer served here, under this epoch: what waits is answered with NOT_COORDINATOR.
     Unloaded(Slot),
 }

@@ -38,6 +38,11 @@ pub(super) enum Report {
         term: u64,
         end: Offset,
     },
+    LoadFailed {
+        slot: Slot,
+        term: u64,
+        why: String,
+    },
     Appended {
         slot: Slot,
         term: u64,
@@ -74,6 +79,8 @@ pub(super) struct Actor<D, C> {
     busy: BTreeSet<Slot>,
     /// Slots that are served.
     served: BTreeSet<Slot>,
+    /// Slots that cannot be read.
+    unreadable: BTreeSet<Slot>,
     terms: u64,
     creating: bool,
     waiting: HashMap<Token, Asked>,
@@ -106,6 +113,7 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
             lines: Vec::new(),
             busy: BTreeSet::new(),
             served: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             terms: 0,
             creating: false,
             waiting: HashMap::new(),
@@ -247,7 +255,7 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
         if self.finding.is_empty() {
             return;
         }
-        let ready = !self.lines.is_empty() && self.served.len() == self.lines.len();
+        let ready = !self.lines.is_empty() && self.served.len() + self.unreadable.len() == self.lines.len();
         if self.lines.is_empty() && !self.creating {
             self.create_topic();
         }
@@ -291,14 +299,23 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
     fn load(&mut self, slot: Slot) {
         self.event(Event::Unloaded(slot));
         self.served.remove(&slot);
+        self.unreadable.remove(&slot);
         self.terms += 1;
         let term = self.terms;
         // Requests are told that the state is being read, and wait, rather than that it is elsewhere.
         self.event(Event::LoadStarted { slot, epoch: Epoch(0) });
         let Some(line) = self.line(slot) else { return };
-        *line = Line::new(slot, line.partition, term);
-        let (partition, data) = (line.partition, self.data.clone());
-        tokio::spawn(load::load(data, slot, term, partition, self.turns.clone(), self.reporter.clone()));
+        let partition = line.partition;
+        *line = Line::new(slot, partition, term);
+        let load = load::Load {
+            data: self.data.clone(),
+            slot,
+            term,
+            partition,
+            patience: self.host.load_wait,
+            reports: self.reporter.clone(),
+        };
+        tokio::spawn(load.run(self.turns.clone()));
     }
 
     fn report(&mut self, report: Report) {
@@ -318,7 +335,10 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
             }
             Report::LoadStarted { slot, term, epoch } => {
                 if let Some(line) = self.current(slot, term) {
+                    // It may be a second beginning, after one that failed half way.
+                    *line = Line::new(slot, line.partition, term);
                     line.epoch = epoch;
+                    self.unreadable.remove(&slot);
                     self.event(Event::LoadStarted { slot, epoch });
                 }
             }
@@ -331,6 +351,16 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
                 }
             }
             Report::Loaded { slot, term, end } => self.loaded(slot, term, end),
+            Report::LoadFailed { slot, term, why } => {
+                if self.current(slot, term).is_some() {
+                    tracing::error!(
+                        "{OFFSETS_TOPIC} partition {} cannot be read, its groups are refused: {why}",
+                        slot.0
+                    );
+                    self.unreadable.insert(slot);
+                    self.event(Event::LoadFailed(slot));
+                }
+            }
             Report::Appended { slot, term, load, result } => self.appended(slot, term, load, result),
             Report::Trimmed { slot, term, result } => {
                 if let Some(line) = self.current(slot, term) {

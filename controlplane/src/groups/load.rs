@@ -7,6 +7,7 @@ use base::message::{Bounds, Refusal};
 use base::{Offset, PartitionId};
 use groups::Slot;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
 use super::actor::Report;
 use super::records;
@@ -19,70 +20,137 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// Offsets tried one by one behind damage, before the steps grow.
 const SMALL_STEPS: u32 = 64;
 
-/// Reads the partition and reports what it holds, piece by piece. Ends early when nobody listens any more.
-pub(super) async fn load<D: DataPlane>(
-    data: Arc<D>,
-    slot: Slot,
-    term: u64,
-    partition: PartitionId,
-    turns: Arc<Semaphore>,
-    reports: mpsc::Sender<Report>,
-) {
-    // The semaphore is never closed.
-    let _turn = turns.acquire().await;
-    let Some(first) = bounds(&*data, partition, &reports).await else { return };
-    if reports.send(Report::LoadStarted { slot, term, epoch: first.epoch }).await.is_err() {
-        return;
-    }
-    let mut next = first.log_start;
-    // What is there now is all: nobody appends under this epoch but the coordinator, which waits for this.
-    while next < first.log_end {
-        if reports.is_closed() {
-            return;
-        }
-        match data.read(partition, next, READ_BYTES).await {
-            Ok(Records { batches, bounds }) => {
-                let decoded = records::decode(&batches, next.0);
-                if decoded.damaged > 0 {
-                    tracing::error!(?partition, %next, count = decoded.damaged, "skipping unreadable records of consumer groups");
-                }
-                let Some(end) = decoded.next.map(Offset).filter(|end| *end > next) else {
-                    // Not committed yet: a recovered tail is written again before it is shown.
-                    next = next.max(bounds.log_start);
-                    tokio::time::sleep(AGAIN).await;
-                    continue;
-                };
-                next = end;
-                let bytes = u64::try_from(batches.len()).unwrap_or(u64::MAX);
-                let report = Report::Replayed { slot, term, records: decoded.records, bytes, next };
-                if reports.send(report).await.is_err() {
-                    return;
-                }
-            }
-            Err(Refusal::OutOfRange) => {
-                // The log start moved meanwhile.
-                let Some(now) = bounds(&*data, partition, &reports).await else { return };
-                next = now.log_start.max(next.plus(1)).min(first.log_end);
-            }
-            Err(Refusal::Damaged) => next = behind_damage(&*data, partition, next, first.log_end).await,
-            Err(refusal) => {
-                tracing::warn!(?partition, ?refusal, "consumer groups cannot be read yet");
-                tokio::time::sleep(AGAIN * 10).await;
-            }
-        }
-    }
-    let _ = reports.send(Report::Loaded { slot, term, end: next }).await;
+/// One partition to read.
+pub(super) struct Load<D> {
+    pub(super) data: Arc<D>,
+    pub(super) slot: Slot,
+    pub(super) term: u64,
+    pub(super) partition: PartitionId,
+    /// How long nothing may come before it counts as failed, and how long until it is tried again then.
+    pub(super) patience: Duration,
+    pub(super) reports: mpsc::Sender<Report>,
 }
 
-async fn bounds<D: DataPlane>(data: &D, partition: PartitionId, reports: &mpsc::Sender<Report>) -> Option<Bounds> {
-    while !reports.is_closed() {
-        match data.bounds(partition).await {
-            Ok(bounds) => return Some(bounds),
-            Err(refusal) => tracing::warn!(?partition, ?refusal, "consumer groups cannot be read yet"),
-        }
-        tokio::time::sleep(AGAIN * 10).await;
+/// Why reading ended early.
+enum End {
+    /// Nobody listens any more.
+    Deaf,
+    /// Nothing came for too long; the last reason.
+    Stuck(String),
+}
+
+/// How long nothing has come.
+struct Wait {
+    since: Instant,
+    told: bool,
+}
+
+impl Wait {
+    fn new() -> Self {
+        Self { since: Instant::now(), told: false }
     }
-    None
+}
+
+impl<D: DataPlane> Load<D> {
+    /// Reads the partition and reports what it holds, piece by piece. Where it cannot be read that is reported, and it is tried
+    /// again now and then. Ends early when nobody listens any more.
+    pub(super) async fn run(self, turns: Arc<Semaphore>) {
+        loop {
+            // The semaphore is never closed. What cannot be read gives its turn back: the others have theirs.
+            let turn = turns.acquire().await;
+            let end = self.read_all().await;
+            drop(turn);
+            let Err(End::Stuck(why)) = end else { return };
+            let (slot, term) = (self.slot, self.term);
+            if self.reports.send(Report::LoadFailed { slot, term, why }).await.is_err() {
+                return;
+            }
+            loop {
+                tokio::time::sleep(self.patience).await;
+                if self.reports.is_closed() {
+                    return;
+                }
+                if let Ok(bounds) = self.data.bounds(self.partition).await
+                    && (bounds.log_start >= bounds.log_end
+                        || self.data.read(self.partition, bounds.log_start, 1).await.is_ok())
+                {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn read_all(&self) -> Result<(), End> {
+        let Self { data, slot, term, partition, .. } = self;
+        let (slot, term, partition) = (*slot, *term, *partition);
+        let first = self.bounds().await?;
+        self.report(Report::LoadStarted { slot, term, epoch: first.epoch }).await?;
+        let mut next = first.log_start;
+        let mut wait = Wait::new();
+        // What is there now is all: nobody appends under this epoch but the coordinator, which waits for this.
+        while next < first.log_end {
+            match data.read(partition, next, READ_BYTES).await {
+                Ok(Records { batches, bounds }) => {
+                    let decoded = records::decode(&batches, next.0);
+                    if decoded.damaged > 0 {
+                        tracing::error!(?partition, %next, count = decoded.damaged, "skipping unreadable records of consumer groups");
+                    }
+                    let Some(end) = decoded.next.map(Offset).filter(|end| *end > next) else {
+                        // Not committed yet: a recovered tail is written again before it is shown.
+                        next = next.max(bounds.log_start);
+                        self.pause(&mut wait, AGAIN, "what is there is not committed").await?;
+                        continue;
+                    };
+                    next = end;
+                    let bytes = u64::try_from(batches.len()).unwrap_or(u64::MAX);
+                    self.report(Report::Replayed { slot, term, records: decoded.records, bytes, next }).await?;
+                    wait = Wait::new();
+                }
+                Err(Refusal::OutOfRange) => {
+                    // The log start moved meanwhile.
+                    let now = self.bounds().await?;
+                    next = now.log_start.max(next.plus(1)).min(first.log_end);
+                }
+                Err(Refusal::Damaged) => next = behind_damage(&**data, partition, next, first.log_end).await,
+                Err(refusal) => self.refused(&mut wait, refusal).await?,
+            }
+        }
+        self.report(Report::Loaded { slot, term, end: next }).await
+    }
+
+    async fn report(&self, report: Report) -> Result<(), End> {
+        self.reports.send(report).await.map_err(|_| End::Deaf)
+    }
+
+    async fn bounds(&self) -> Result<Bounds, End> {
+        let mut wait = Wait::new();
+        loop {
+            match self.data.bounds(self.partition).await {
+                Ok(bounds) => return Ok(bounds),
+                Err(refusal) => self.refused(&mut wait, refusal).await?,
+            }
+        }
+    }
+
+    async fn refused(&self, wait: &mut Wait, refusal: Refusal) -> Result<(), End> {
+        if !wait.told {
+            wait.told = true;
+            tracing::warn!(partition = ?self.partition, ?refusal, "consumer groups cannot be read yet");
+        }
+        self.pause(wait, AGAIN * 10, &format!("the data path says {refusal:?}")).await
+    }
+
+    /// Waits before a question is asked again, if it is still worth it.
+    async fn pause(&self, wait: &mut Wait, pause: Duration, why: &str) -> Result<(), End> {
+        if self.reports.is_closed() {
+            return Err(End::Deaf);
+        }
+        if wait.since.elapsed() >= self.patience {
+            return Err(End::Stuck(why.to_owned()));
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
 }
 
 /// The next offset that can be read, or `end`. What lies between is lost: a commit then stands at an older offset.

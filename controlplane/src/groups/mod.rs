@@ -68,6 +68,9 @@ pub struct HostConfig {
     pub find_wait: Duration,
     /// How long an append is tried again while the data path has no memory for it.
     pub busy_wait: Duration,
+    /// How long reading a partition may bring nothing before its groups are refused by name. After that it is tried again as
+    /// often.
+    pub load_wait: Duration,
 }
 
 impl Default for HostConfig {
@@ -80,6 +83,8 @@ impl Default for HostConfig {
             loads_at_a_time: 8,
             find_wait: Duration::from_secs(5),
             busy_wait: Duration::from_secs(5),
+            // As long as a cold read may take; clients wait a minute by default.
+            load_wait: Duration::from_secs(10),
         }
     }
 }

@@ -58,6 +58,13 @@ impl Coordinator {
         self.set_sweep(now, slot, share);
     }
 
+    pub(super) fn load_failed(&mut self, now: Now, slot: Slot, out: &mut Vec<Effect>) {
+        let Some(index) = self.index(slot).filter(|index| self.slots[*index].stage == Stage::Loading) else { return };
+        // What was read is a part: an offset from it may be older than one that was acknowledged.
+        self.unloaded(now, slot, out);
+        self.slots[index].stage = Stage::Unreadable;
+    }
+
     pub(super) fn unloaded(&mut self, now: Now, slot: Slot, out: &mut Vec<Effect>) {
         let Some(index) = self.index(slot) else { return };
         let upto = self.slots[index].log.last();

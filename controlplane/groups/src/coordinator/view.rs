@@ -17,7 +17,7 @@ impl Coordinator {
     /// The committed offset of a partition; −1 when there is none, be the group unknown.
     ///
     /// # Errors
-    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
     pub fn fetch(&self, group: &str, topic: &str, partition: i32) -> Result<FetchedOffset, Error> {
         let none = Offsets::default();
         Ok(self.offsets(group)?.unwrap_or(&none).fetch(topic, partition))
@@ -26,12 +26,13 @@ impl Coordinator {
     /// All committed offsets of a group.
     ///
     /// # Errors
-    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
     pub fn fetch_all(&self, group: &str) -> Result<FetchedTopics, Error> {
         Ok(self.offsets(group)?.map(Offsets::fetch_all).unwrap_or_default())
     }
 
-    /// All groups whose state and kind are among those named, in any case of letters; an empty list names all.
+    /// All groups whose state and kind are among those named, in any case of letters; an empty list names all. Groups of slots
+    /// that cannot be read are not known, and left out.
     ///
     /// # Errors
     /// COORDINATOR_LOAD_IN_PROGRESS: there may be more groups than are known yet.
@@ -56,7 +57,7 @@ impl Coordinator {
     /// One group.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    /// GROUP_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
     pub fn describe(&self, group: &str) -> Result<Described, Error> {
         let (index, _) = self.find(group)?;
         let found = self.slots[index].groups.get(group).filter(|group| !group.classic.is_deleting());

@@ -150,6 +150,7 @@ fn code(error: Error) -> ErrorCode {
         Error::CoordinatorLoadInProgress => ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
         Error::CoordinatorNotAvailable => ErrorCode::COORDINATOR_NOT_AVAILABLE,
         Error::NotCoordinator => ErrorCode::NOT_COORDINATOR,
+        Error::Unreadable => ErrorCode::KAFKA_STORAGE_ERROR,
         Error::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
         Error::InconsistentGroupProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
         Error::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,

@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) refuse: VecDeque<Refusal>,
     /// Offsets that cannot be read.
     pub(super) damaged: Option<std::ops::Range<i64>>,
+    /// Partitions whose journal is closed: from this offset on nothing can be read; at or below 0 not even the ends.
+    pub(super) closed: BTreeMap<PartitionId, i64>,
 }
 
 /// Partitions that exist when first touched.
@@ -99,12 +101,16 @@ impl DataPlane for FakeData {
         if offset < bounds.log_start || offset > bounds.log_end {
             return Err(Refusal::OutOfRange);
         }
+        let upto = state.closed.get(&partition).copied().unwrap_or(i64::MAX);
+        if offset.0 >= upto {
+            return Err(Refusal::Fenced);
+        }
         if state.damaged.as_ref().is_some_and(|damaged| damaged.contains(&offset.0)) {
             return Err(Refusal::Damaged);
         }
         let mut batches = Vec::new();
         for (_, end, batch) in &state.logs.entry(partition).or_default().batches {
-            if *end > offset.0 && (batches.is_empty() || batches.len() + batch.len() <= bytes_max) {
+            if *end > offset.0 && *end <= upto && (batches.is_empty() || batches.len() + batch.len() <= bytes_max) {
                 batches.extend_from_slice(batch);
             }
         }
@@ -114,6 +120,9 @@ impl DataPlane for FakeData {
 
     async fn bounds(&self, partition: PartitionId) -> Result<Bounds, Refusal> {
         let mut state = self.state.lock().unwrap();
+        if state.closed.get(&partition).is_some_and(|from| *from <= 0) {
+            return Err(Refusal::Fenced);
+        }
         let epoch = Epoch(state.epoch);
         let log = state.logs.entry(partition).or_default();
         let (log_start, log_end) = (Offset(log.start), Offset(log.end));

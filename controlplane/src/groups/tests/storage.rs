@@ -1,7 +1,7 @@
 //! Offsets in the log: durable, together, trimmed, read back.
 
-use base::TopicId;
 use base::message::Refusal;
+use base::{PartitionId, TopicId};
 
 use super::*;
 
@@ -160,6 +160,52 @@ async fn a_topic_that_cannot_be_created_is_no_coordinator() {
     let found = FindCoordinatorResponse::parse(&bytes, 2).unwrap();
     assert_eq!((found.error_code, found.node_id), (ErrorCode::COORDINATOR_NOT_AVAILABLE, -1));
     assert_eq!(world.commit("g", "t", 0, 1).await, ErrorCode::NOT_COORDINATOR);
+}
+
+/// A partition that cannot be read has an end: its groups get an error that clients do not wait out, all others are served,
+/// and when it can be read again its groups are back.
+#[tokio::test]
+async fn groups_that_cannot_be_read_are_refused_by_name_and_hold_up_no_others() {
+    const SLOTS: u32 = 8;
+    // From the first offset on, and from one in the middle of what was committed.
+    for from in [0, 2] {
+        let host = HostConfig { load_wait: Duration::from_millis(300), loads_at_a_time: 1, ..host() };
+        let world = World::configured(FakeData::new(), FakeCatalog::new(SLOTS), host);
+        world.find().await;
+        let (lost, kept) = ("lost", "kept");
+        let slot = groups::slot_of(lost, SLOTS);
+        assert_ne!(slot, groups::slot_of(kept, SLOTS));
+        for offset in 1..=5 {
+            assert_eq!(world.commit(lost, "t", 0, offset).await, ErrorCode::NONE);
+            assert_eq!(world.commit(kept, "t", 0, offset).await, ErrorCode::NONE);
+        }
+        let World { data, catalog, handle, task } = world;
+        drop(handle);
+        task.await.unwrap();
+        data.raise_epoch();
+        let partition = PartitionId(99_000 + u64::from(slot.0));
+        data.state.lock().unwrap().closed.insert(partition, from);
+        let world = World::configured(data, catalog, host);
+        world.find().await;
+        assert_eq!(world.offset(kept, "t", 0).await, 5);
+        assert_eq!(world.commit(kept, "t", 0, 6).await, ErrorCode::NONE);
+        let fetch = OffsetFetchRequest { group_id: lost, topics: None, ..OffsetFetchRequest::default() };
+        let bytes = world.ask(5, &fetch).await;
+        assert_eq!(OffsetFetchResponse::parse(&bytes, 5).unwrap().error_code, ErrorCode::KAFKA_STORAGE_ERROR);
+        assert_eq!(world.commit(lost, "t", 0, 6).await, ErrorCode::KAFKA_STORAGE_ERROR);
+        let bytes = world.ask(4, &ListGroupsRequest::default()).await;
+        let listed = ListGroupsResponse::parse(&bytes, 4).unwrap();
+        assert_eq!((listed.error_code, listed.groups.len()), (ErrorCode::NONE, 1));
+        world.data.state.lock().unwrap().closed.clear();
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while world.commit(lost, "t", 1, 7).await != ErrorCode::NONE {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(world.offset(lost, "t", 0).await, 5);
+    }
 }
 
 #[tokio::test]
