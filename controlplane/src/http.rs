@@ -1,5 +1,6 @@
 //! HTTP on a port of its own: `/metrics`, `/health`, `/log-level`. Never served by a shard.
 
+mod connections;
 pub mod metrics;
 
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,7 @@ use crate::logging::LogLevel;
 use crate::metadata::MetadataStore;
 use crate::shards::{ShardError, ShardLinks};
 use crate::stats::ControlStats;
+use connections::Bounded;
 use metrics::{PartitionSizes, Scrape};
 
 /// How long a shard may take to answer a scrape or a health check. It answers within a turn unless it is in trouble.
@@ -165,7 +167,7 @@ pub async fn serve(
     let stopping = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    axum::serve(listener, router(state)).with_graceful_shutdown(stopping).await
+    axum::serve(Bounded::new(listener), router(state)).with_graceful_shutdown(stopping).await
 }
 
 /// The routes.

@@ -129,6 +129,45 @@ async fn the_log_level_changes_while_the_broker_runs() {
 }
 
 #[tokio::test]
+async fn peers_that_keep_connections_keep_nobody_out() {
+    let served = serve_bench().await;
+    let at = served.at;
+    let crowd = tokio::task::spawn_blocking(move || {
+        let mut kept: Vec<TcpStream> = Vec::new();
+        for i in 0..3 * connections::CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(at).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            // Silent ones, half a request, and answers that nobody takes.
+            let request: &[u8] = match i % 3 {
+                0 => b"",
+                1 => b"GET /metrics HT",
+                _ => b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n",
+            };
+            // Its place may be gone already.
+            let _ = stream.write_all(request);
+            kept.push(stream);
+        }
+        kept
+    });
+    let mut kept = crowd.await.unwrap();
+    for _ in 0..3 {
+        let (status, _) = tokio::time::timeout(Duration::from_secs(5), served.health()).await.unwrap();
+        assert_eq!(status, 200);
+    }
+    let ended = tokio::task::spawn_blocking(move || {
+        kept[..2 * connections::CONNECTIONS_MAX].iter_mut().all(|stream| {
+            // What was answered before comes first.
+            let mut answer = Vec::new();
+            match stream.read_to_end(&mut answer) {
+                Ok(_) => true,
+                Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        })
+    });
+    assert!(ended.await.unwrap(), "those that came first are gone");
+}
+
+#[tokio::test]
 async fn serving_ends_when_told() {
     let served = serve_bench().await;
     served.stop.send_replace(true);
