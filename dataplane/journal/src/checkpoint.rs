@@ -109,7 +109,7 @@ impl<A: Arena> Store<A> {
             building.done += taken;
             if building.done == building.slots.len() {
                 let lane = &self.lanes[usize::from(journal.device.0)];
-                complete(journal, lane, &self.partitions, &mut building);
+                complete(journal, slot, lane, &self.partitions, &mut building);
             }
         }
         let ready = building.frames.is_some_and(|frames| journal.folded >= frames)
@@ -177,7 +177,7 @@ fn begin(journal: &mut Journal, partitions: &Partitions, slot: u16) {
 }
 
 /// All partitions are gathered: the extents and the open extent's index follow at one moment.
-fn complete(journal: &mut Journal, lane: &Lane, partitions: &Partitions, building: &mut Building) {
+fn complete(journal: &mut Journal, own: u16, lane: &Lane, partitions: &Partitions, building: &mut Building) {
     let record = &mut building.record;
     record.gone = core::mem::take(&mut journal.checkpoint.gone);
     record.freed = core::mem::take(&mut journal.checkpoint.freed);
@@ -207,7 +207,8 @@ fn complete(journal: &mut Journal, lane: &Lane, partitions: &Partitions, buildin
         record.open = extent.address.generation;
         let sent = journal.checkpoint.sent.filter(|(sent, _)| *sent == start).map_or(0, |(_, runs)| runs);
         for &slot in &building.slots {
-            let Some(partition) = partitions.at(slot) else { continue };
+            // The slot may have been given to a partition of another journal since.
+            let Some(partition) = partitions.at(slot).filter(|partition| partition.journal == own) else { continue };
             if partition.run.extent == start {
                 record.runs.push(runs_since(index, partition, sent));
             }

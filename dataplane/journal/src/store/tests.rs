@@ -17,7 +17,7 @@ use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position, WallMs}
 use protocol::batch::{self, BatchView};
 
 use super::*;
-use crate::format::SECTOR;
+use crate::format::{CheckpointFold, SECTOR};
 use crate::testing::{SUMS, World, batch, batch_at, batch_by, entry, idempotent, topic};
 
 fn is_write(effect: &Effect) -> bool {
@@ -515,4 +515,36 @@ fn many_partitions_cost_a_start_what_changed_since_the_checkpoint() {
     assert_eq!(world.drain(5999, 0).len(), 1);
     assert_eq!(world.drain(1000, 0).len(), 301);
     assert!(world.store.unnamed_partitions().is_empty());
+}
+
+#[test]
+fn a_checkpoint_names_no_partition_of_another_journal() {
+    let mut world = World::new(1 << 20);
+    let mut out = Vec::new();
+    world.store.create_journal(world.now, &entry(2, 1), &mut out);
+    world.take(out);
+    world.settle();
+    let checkpoint = |world: &mut World| {
+        let mut out = Vec::new();
+        world.store.checkpoint(0, true, &mut out);
+        assert_eq!(out.len(), 1);
+        world.take(out);
+        world.settle();
+    };
+    world.put(1, &batch(1, 10, b'a'));
+    world.settle();
+    checkpoint(&mut world);
+    // Partition 3 changed and is gone; its slot goes to one of the other journal, which begins at the same position.
+    world.put(3, &batch(1, 10, b'a'));
+    world.put(1, &batch(1, 10, b'a'));
+    world.store.delete_partition(world.now, PartitionId(3));
+    world.store.set_partition(world.now, PartitionId(40), JournalId(2), Arc::new(topic()));
+    world.put(40, &batch(1, 10, b'b'));
+    world.settle();
+    checkpoint(&mut world);
+    let device = world.store.devices[0].label.device;
+    let fold = CheckpointFold::read(&world.checkpoints[0].1, JournalId(1), device, &SUMS).unwrap();
+    assert_eq!(fold.sequence, 1);
+    let known = |id| (fold.partitions.contains_key(&PartitionId(id)), fold.runs.contains_key(&PartitionId(id)));
+    assert_eq!((known(1), known(40)), ((true, true), (false, false)));
 }
