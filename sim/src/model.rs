@@ -53,7 +53,7 @@ pub struct Log {
     /// Highest log start that was acked or seen.
     pub start: i64,
     /// Moves asked for and not acked.
-    pub moves: Vec<(i64, Position)>,
+    pub moves: Vec<i64>,
     /// Idempotent producers by id.
     pub producers: BTreeMap<i64, ProducerModel>,
     /// Whether retention may move the start by itself.
@@ -73,20 +73,23 @@ impl Log {
         self.tail.back().map_or_else(|| self.acked_end(), Entry::end)
     }
 
-    /// The commit position moved: what lies below is acked.
-    pub fn commit(&mut self, commit: Position) {
+    /// The commit position moved: what lies below is acked. Moves of the log start are where it is sure.
+    pub fn commit(&mut self, commit: Position, sure_start: Offset) {
         while let Some(entry) = self.tail.pop_front_if(|entry| entry.position < commit) {
             self.acked.insert(entry.base, entry);
         }
-        let mut start = self.start;
-        self.moves.retain(|&(to, position)| {
-            let acked = position < commit;
-            if acked {
-                start = start.max(to);
-            }
-            !acked
-        });
-        self.move_start(start);
+        let acked = self.moves.iter().copied().filter(|to| *to <= sure_start.0).max();
+        self.moves.retain(|to| *to > sure_start.0);
+        self.move_start(acked.unwrap_or(self.start));
+    }
+
+    /// The log ends there: what was taken below survived, and nothing else did.
+    pub fn cut(&mut self, end: Position) {
+        self.acked.retain(|_, entry| entry.position < end);
+        while let Some(entry) = self.tail.pop_front_if(|entry| entry.position < end) {
+            self.acked.insert(entry.base, entry);
+        }
+        self.tail.clear();
     }
 
     /// The log start moved for certain.
@@ -104,7 +107,7 @@ impl Log {
         if start.0 < self.start {
             return Err(format!("log start {start} fell below {}", self.start));
         }
-        let may = self.moves.iter().map(|&(to, _)| to).max().unwrap_or(self.start).max(self.start);
+        let may = self.moves.iter().copied().max().unwrap_or(self.start).max(self.start);
         if start.0 > may && !self.retained {
             return Err(format!("log start {start} moved without being asked, at most {may}"));
         }
@@ -161,7 +164,7 @@ impl Log {
         if start.0 < self.start {
             return Err(format!("log start {start} fell below {}", self.start));
         }
-        if start.0 > self.start && !self.retained && !self.moves.iter().any(|&(to, _)| to == start.0) {
+        if start.0 > self.start && !self.retained && !self.moves.contains(&start.0) {
             return Err(format!("log start {start}, was {}, asked {:?}", self.start, self.moves));
         }
         if high != end {

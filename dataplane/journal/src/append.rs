@@ -132,7 +132,8 @@ impl<A: Arena> Store<A> {
         Ok(appended)
     }
 
-    /// Moves a partition's log start by a control frame.
+    /// Moves a partition's log start by a control frame. Once that is committed a later unit states it again, so that no
+    /// single damaged unit brings records back; only then it shows.
     pub(crate) fn move_start_to(
         &mut self,
         now: Now,
@@ -140,7 +141,7 @@ impl<A: Arena> Store<A> {
         to: Offset,
         reason: StartReason,
         arena: &mut A,
-    ) -> Result<(Offset, JournalId, Position), AppendError> {
+    ) -> Result<(Offset, JournalId), AppendError> {
         let partition = self.partitions.get(id).ok_or(AppendError::UnknownPartition)?;
         let journal_slot = partition.journal;
         let to = if to.0 == -1 { partition.high_watermark } else { to };
@@ -152,22 +153,40 @@ impl<A: Arena> Store<A> {
             return Err(AppendError::Fenced);
         }
         if to <= partition.next_start {
-            // Moved there before; whoever asks again waits for what may not be durable yet.
-            let position = if partition.next_start == partition.log_start { Position(0) } else { partition.newest };
-            return Ok((partition.next_start, journal.id(), position));
+            // Moved there before; whoever asks again waits for what may not be sure yet.
+            return Ok((partition.next_start, journal.id()));
         }
         let mut payload = alloc::vec::Vec::with_capacity(16);
         LogStartMove { to, reason }.encode(&mut payload);
-        let position =
-            self.append_control(now, journal_slot, FrameKind::LogStart, Some((id, to)), &payload, true, arena)?;
-        let journal = &self.journals[usize::from(journal_slot)];
+        self.append_control(now, journal_slot, FrameKind::LogStart, Some((id, to)), &payload, true, arena)?;
+        let journal = &mut self.journals[usize::from(journal_slot)];
+        journal.frames.back_mut().expect("just appended").kind = TailKind::Start(reason);
         let (journal_id, unit) = (journal.id(), journal.end);
         let partition = self.partitions.get_mut(id).expect("found above");
         partition.next_start = to;
-        partition.newest = unit;
         partition.moved = Some(unit);
         self.mark(id);
-        Ok((to, journal_id, position))
+        Ok((to, journal_id))
+    }
+
+    /// States log starts again that one committed unit states, as long as there is room.
+    pub(crate) fn state_starts(&mut self, now: Now, journal_slot: u16, arena: &mut A) {
+        if self.journals[usize::from(journal_slot)].starting {
+            return;
+        }
+        while let Some(&(id, moved)) = self.journals[usize::from(journal_slot)].starts_due.front() {
+            if self.partitions.get(id).is_some() {
+                let mut payload = alloc::vec::Vec::with_capacity(16);
+                moved.encode(&mut payload);
+                let about = Some((id, moved.to));
+                if self.append_control(now, journal_slot, FrameKind::LogStart, about, &payload, true, arena).is_err() {
+                    return;
+                }
+                let journal = &mut self.journals[usize::from(journal_slot)];
+                journal.frames.back_mut().expect("just appended").kind = TailKind::StartAgain;
+            }
+            self.journals[usize::from(journal_slot)].starts_due.pop_front();
+        }
     }
 
     /// Appends a control frame; its position.
@@ -213,7 +232,6 @@ impl<A: Arena> Store<A> {
             if let Some(Index::Open(index)) = journal.extents.back_mut().map(|extent| &mut extent.index) {
                 index.add_control(partition, unit);
             }
-            let kind = if kind == FrameKind::LogStart { TailKind::Start } else { TailKind::Control };
             journal.frames.push_back(TailFrame {
                 position,
                 partition,
@@ -222,7 +240,7 @@ impl<A: Arena> Store<A> {
                 slot: self.partitions.slot(partition).unwrap_or(u32::MAX),
                 records: 0,
                 len: header.length,
-                kind,
+                kind: TailKind::Control,
             });
         }
         Ok(position)

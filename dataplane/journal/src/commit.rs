@@ -9,7 +9,7 @@ use base::image::JournalEntry;
 use base::memory::Arena;
 use base::{DeviceIndex, Now};
 
-use crate::format::{EpochStart, FrameKind, Gap, JournalStart, LocalState, SECTOR};
+use crate::format::{EpochStart, FrameKind, Gap, JournalStart, LocalState, LogStartMove, SECTOR};
 use crate::journal::{Identity, Journal, SlotWrite, Stage, TailKind};
 use crate::store::{Durability, Effect, ExtentAddress, Op, Store};
 
@@ -106,6 +106,7 @@ impl<A: Arena> Store<A> {
             self.write_slots(slot, arena, out);
             self.start_epoch(now, slot, arena);
             self.record_gaps(now, slot, arena);
+            self.state_starts(now, slot, arena);
             self.submit_units(now, slot, arena, out);
             self.ask_for_extent(now, slot, out);
             if self.stopping {
@@ -408,7 +409,12 @@ impl<A: Arena> Store<A> {
                         out.push(Effect::Advanced { partition: partition.id });
                     }
                 }
-                TailKind::Start => {
+                TailKind::Start(reason) => {
+                    // Only now: where the unit that states it again is there, its header says that this one was committed.
+                    journal.starts_due.push_back((frame.partition, LogStartMove { to: frame.base, reason }));
+                }
+                TailKind::StartAgain => {
+                    partition.sure_start = partition.sure_start.max(frame.base);
                     partition.log_start = partition.log_start.max(frame.base);
                     partition.trim_epochs();
                     partition.fences.trim(partition.log_start);

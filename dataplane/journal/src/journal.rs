@@ -10,8 +10,8 @@ use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Offset, Pa
 
 use crate::checkpoint::Checkpoint;
 use crate::format::{
-    Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, LocalState, SECTOR, UNIT_BYTES_MAX,
-    UnitHeader, sectors,
+    Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, LocalState, LogStartMove, SECTOR,
+    StartReason, UNIT_BYTES_MAX, UnitHeader, sectors,
 };
 use crate::index::{OpenIndex, SortedIndex};
 use crate::recovery::Damage;
@@ -106,9 +106,11 @@ pub(crate) struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TailKind {
     Records,
-    /// A log start move, to `base`.
-    Start,
-    /// A snapshot, or another control frame of a partition.
+    /// States a log start, `base`, which a later unit is to state once more: a move of it, or a snapshot.
+    Start(StartReason),
+    /// States a log start, `base`, that an earlier unit states too.
+    StartAgain,
+    /// Another control frame of a partition.
     Control,
 }
 
@@ -140,6 +142,15 @@ pub(crate) enum Index {
     Missing,
 }
 
+/// What must happen before an extent in which nothing lives is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dead {
+    /// Tail frames below this number, snapshots among them, are committed.
+    Once(u64),
+    /// Those that state the snapshots' log starts again are, too: all below this number.
+    Restated(u64),
+}
+
 /// An extent of the journal.
 #[derive(Debug)]
 pub(crate) struct Extent {
@@ -160,8 +171,8 @@ pub(crate) struct Extent {
     pub(crate) footer_after: u64,
     /// It cannot get a footer: the index stays in memory.
     pub(crate) no_footer: bool,
-    /// Nothing in it lives once tail frames below this number are committed.
-    pub(crate) dead_after: Option<u64>,
+    /// Nothing in it lives once that has come to pass.
+    pub(crate) dead: Option<Dead>,
     /// Taken from what is held back for cleaning: only control frames go here.
     pub(crate) for_cleaning: bool,
     /// Whether the checkpoint file does not know it as it is.
@@ -182,7 +193,7 @@ impl Extent {
             footer_flies: None,
             footer_after: 0,
             no_footer: false,
-            dead_after: None,
+            dead: None,
             for_cleaning: false,
             changed: true,
         }
@@ -276,6 +287,8 @@ pub(crate) struct Journal {
     pub(crate) damage: Option<(Damage, i64)>,
     /// Gaps to be recorded: partition, first offset lost, first offset after.
     pub(crate) gaps_due: Vec<(PartitionId, Offset, Offset)>,
+    /// Log starts that one committed unit states, to be stated in one more.
+    pub(crate) starts_due: VecDeque<(PartitionId, LogStartMove)>,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) leaving: Leaving,
     /// A control frame found no room: an extent held back for cleaning is wanted.
@@ -318,6 +331,7 @@ impl Journal {
             closed: false,
             damage: None,
             gaps_due: Vec::new(),
+            starts_due: VecDeque::new(),
             checkpoint: Checkpoint::default(),
             leaving: Leaving::default(),
             cleaning_due: false,

@@ -27,8 +27,10 @@ pub(crate) struct Partition {
     pub(crate) config: Option<Arc<TopicConfig>>,
     /// First offset that is served.
     pub(crate) log_start: Offset,
-    /// The log start once all appended control frames are committed.
+    /// The log start once all appended control frames are committed, and stated again.
     pub(crate) next_start: Offset,
+    /// Log start that does not fall whichever unit is damaged: two committed units state it, or one and a checkpoint.
+    pub(crate) sure_start: Offset,
     /// First offset not committed.
     pub(crate) high_watermark: Offset,
     /// Next offset to be given.
@@ -41,14 +43,14 @@ pub(crate) struct Partition {
     pub(crate) counted: Offset,
     /// Nothing of it expires before; the smallest value where the index must be asked.
     pub(crate) expires: WallMs,
-    /// Where its log start was moved last, if no snapshot has come since.
+    /// The first unit that states its log start; 0: it is not known which one does, but some do.
     pub(crate) moved: Option<Position>,
     pub(crate) run: RunRef,
     pub(crate) fences: Fences,
     /// Epochs in which records were appended, each with its first offset, rising.
     pub(crate) epochs: Vec<(Epoch, Offset)>,
     pub(crate) producers: Option<Box<Producers>>,
-    /// Unit of its newest frame.
+    /// Unit of the newest frame that says where its log ends; one that moves the log start does not.
     pub(crate) newest: Position,
     /// Unit of its newest snapshot that this process wrote; 0: none.
     pub(crate) snapshotted: Position,
@@ -69,6 +71,7 @@ impl Partition {
             config: None,
             log_start: Offset(0),
             next_start: Offset(0),
+            sure_start: Offset(0),
             high_watermark: Offset(0),
             log_end: Offset(0),
             last_timestamp: WallMs(-1),
@@ -142,6 +145,18 @@ impl Partition {
             last_timestamp: self.last_timestamp,
             epochs: self.epochs.clone(),
             producers: self.producers.as_ref().map(|all| all.iter().map(producer).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// Takes in that a unit states this log start. Two units must: then it is sure.
+    pub(crate) fn note_start(&mut self, start: Offset, unit: Position) {
+        // What was deleted had been committed.
+        self.log_end = self.log_end.max(start);
+        if start > self.next_start {
+            self.next_start = start;
+            self.moved = Some(unit);
+        } else if self.moved.is_some_and(|first| first != unit) {
+            self.sure_start = self.sure_start.max(start);
         }
     }
 

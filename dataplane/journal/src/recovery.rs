@@ -1,9 +1,10 @@
 //! What is read before a shard serves: where each journal ends, what it holds, what is damaged. Blocking.
 //!
 //! The rules are those of `docs/FORMAT.md`: the highest commit position in any intact header counts; below it bad units are
-//! damage and stay in the log; at or above it the log ends at the first unit that is bad or not chained. What lies between
-//! is rewritten with the same bytes and flushed before anything is built upon it, since after a flush that once failed it
-//! may lie in a volatile cache only.
+//! damage and stay in the log; at or above it the log ends at the first unit that is bad or not chained (one right behind
+//! damage is taken when its header says that all before it was committed). What lies between is rewritten with the same
+//! bytes and flushed before anything is built upon it, since after a flush that once failed it may lie in a volatile cache
+//! only.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,7 +17,8 @@ use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
 
 use crate::device::{Claim, Device, DeviceError, Found, Pair};
 use crate::format::{
-    Chain, CheckpointFold, Cut, ExtentHeader, ExtentKind, JournalStart, Label, LocalState, SECTOR, UnitHeader,
+    CheckpointFold, Cut, ExtentHeader, ExtentKind, JournalStart, Label, LocalState, LogStartMove, SECTOR, StartReason,
+    UnitHeader,
 };
 use crate::journal::{Identity, Journal};
 use crate::pool::Initial;
@@ -354,6 +356,11 @@ impl<A: base::memory::Arena> Store<A> {
             }
             partition.high_watermark = partition.log_end;
             partition.log_start = partition.next_start;
+            if partition.sure_start < partition.next_start {
+                // Cut short by the crash, or the other unit that stated it is damaged.
+                let moved = LogStartMove { to: partition.next_start, reason: StartReason::Deleted };
+                self.journals[usize::from(slot)].starts_due.push_back((partition.id, moved));
+            }
             partition.dirty = true;
             let number = self.partitions.insert(partition);
             self.journals[usize::from(slot)].checkpoint.dirty.push(number);
@@ -561,12 +568,12 @@ impl<S: Storage> Recovery<'_, S> {
             // All up to a later start was freed since: what had to be kept of it stands behind.
             (Some(checkpoint), Some(state), _) if state.start.position > checkpoint.upto.position => state.start,
             (Some(checkpoint), _, _) => checkpoint.upto,
-            (None, Some(state), Some(_)) => state.start,
+            // Its only extent may have lost its header.
+            (None, Some(state), _) => state.start,
             (None, None, Some(Candidate { header, .. })) => {
                 JournalStart { position: header.start, epoch: header.epoch, chain: header.chain }
             }
-            // Local state without extents: an epoch was promised, but nothing was written.
-            (None, _, None) => JournalStart { position: cut.position, epoch: cut.epoch, chain: Chain(0) },
+            (None, None, None) => JournalStart::default(),
         };
         let (mut probes, unknown) = look_behind_headers(storage, identity, extent_len, found);
         if unknown && extents.is_empty() && state.is_some() {
@@ -589,6 +596,7 @@ impl<S: Storage> Recovery<'_, S> {
         report.bytes_read += bytes_read;
         report.highest_epoch = report.highest_epoch.max(highest);
         walked?;
+        report.fresh &= report.end == Position(0);
         report.rewritten = rewrite(storage, config, extents, report.commit, report.end)?;
         fold.finish(report.end);
         keep_closed(storage, config, extents, &mut fold);

@@ -9,7 +9,7 @@ use base::memory::Arena;
 use base::{Now, Offset, PartitionId, Position, WallMs};
 
 use crate::format::{Footer, FrameKind, JournalStart, LocalState, SECTOR, StartReason};
-use crate::journal::{Extent, Index, SlotWrite, Stage};
+use crate::journal::{Dead, Extent, Index, SlotWrite, Stage, TailKind};
 use crate::store::{AppendError, Durability, Effect, ExtentAddress, Op, Store};
 
 /// Partitions looked at in one turn.
@@ -150,7 +150,7 @@ impl<A: Arena> Store<A> {
             matches!(extent.index, Index::Closed(_))
                 && extent.end <= commit
                 && !extent.no_footer
-                && extent.dead_after.is_none()
+                && extent.dead.is_none()
         };
         let Some(at) = journal.extents.iter().position(due) else { return };
         let extent = &journal.extents[at];
@@ -218,7 +218,7 @@ impl<A: Arena> Store<A> {
             journal.leaving.next = at + 1;
             let commit = journal.commit;
             let extent = &journal.extents[at];
-            if extent.dead_after.is_some() || extent.end > commit || extent.footer_flies.is_some() {
+            if extent.dead.is_some() || extent.end > commit || extent.footer_flies.is_some() {
                 continue;
             }
             if let Some((id, last)) = extent.watch
@@ -275,7 +275,7 @@ impl<A: Arena> Store<A> {
         }
         let journal = &mut self.journals[usize::from(slot)];
         let frames = journal.frames_end();
-        journal.extents[at].dead_after = Some(frames);
+        journal.extents[at].dead = Some(Dead::Once(frames));
     }
 
     /// Appends all that must be known of a partition.
@@ -285,11 +285,17 @@ impl<A: Arena> Store<A> {
         let mut payload = Vec::new();
         state.encode(&mut payload);
         self.append_control(now, slot, FrameKind::Snapshot, Some((id, state.next_offset)), &payload, true, arena)?;
-        let unit = self.journals[usize::from(slot)].end;
+        let journal = &mut self.journals[usize::from(slot)];
+        let unit = journal.end;
+        if state.log_start.0 > 0 {
+            let frame = journal.frames.back_mut().expect("just appended");
+            frame.kind = TailKind::Start(StartReason::Deleted);
+            frame.base = state.log_start;
+        }
         let partition = self.partitions.get_mut(id).expect("found above");
         partition.newest = unit;
         partition.snapshotted = unit;
-        partition.moved = None;
+        partition.moved = (state.log_start.0 > 0).then_some(unit);
         self.mark(id);
         Ok(())
     }
@@ -297,9 +303,16 @@ impl<A: Arena> Store<A> {
     /// Frees extents that are dead once the snapshots that replace them are committed.
     fn free_dead(&mut self, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
         let journal = &mut self.journals[usize::from(slot)];
-        let folded = journal.folded;
-        let dead =
-            |extent: &Extent| extent.dead_after.is_some_and(|frames| frames <= folded) && extent.footer_flies.is_none();
+        let (folded, frames, stated) = (journal.folded, journal.frames_end(), journal.starts_due.is_empty());
+        for extent in &mut journal.extents {
+            // What was due by then is appended by now.
+            if stated && matches!(extent.dead, Some(Dead::Once(upto)) if upto <= folded) {
+                extent.dead = Some(Dead::Restated(frames));
+            }
+        }
+        let dead = |extent: &Extent| {
+            matches!(extent.dead, Some(Dead::Restated(upto)) if upto <= folded) && extent.footer_flies.is_none()
+        };
         // In the middle: the extent before says by its footer where it ends, and the one behind is closed, so that a start
         // without a checkpoint sees that nothing is missing.
         let mut at = 1;

@@ -454,7 +454,8 @@ impl<A: Arena> Store<A> {
         Some(self.journals[usize::from(slot)].commit)
     }
 
-    /// Moves the log start by a control frame; the position to wait for. −1 means the high watermark.
+    /// Moves the log start by a control frame: where to, and in which journal. −1 means the high watermark. It is moved for
+    /// good once [`Store::sure_start`] has come there.
     ///
     /// # Errors
     /// `UnknownPartition`, `Invalid` when `to` lies above the high watermark, `Busy`, `Full`, `Fenced`.
@@ -464,8 +465,14 @@ impl<A: Arena> Store<A> {
         id: PartitionId,
         to: Offset,
         arena: &mut A,
-    ) -> Result<(Offset, JournalId, Position), AppendError> {
+    ) -> Result<(Offset, JournalId), AppendError> {
         self.move_start_to(now, id, to, crate::format::StartReason::Deleted, arena)
+    }
+
+    /// The log start that stays whichever single place is damaged: two committed units state it, or one and a checkpoint.
+    #[must_use]
+    pub fn sure_start(&self, id: PartitionId) -> Option<Offset> {
+        Some(self.partitions.get(id)?.sure_start)
     }
 
     /// The highest epoch at or below `epoch`, and where it ends.

@@ -30,11 +30,19 @@ pub(crate) struct TestArena {
     /// By block start: length and frozen mark.
     blocks: Vec<(usize, usize, usize)>,
     budget: [usize; 2],
+    whole: [usize; 2],
 }
 
 impl TestArena {
     pub(crate) fn new(tail: usize, cold: usize) -> Self {
-        Self { memory: vec![0xaa; (tail + cold) * 2], blocks: Vec::new(), budget: [tail, cold] }
+        let whole = [tail, cold];
+        Self { memory: vec![0xaa; (tail + cold) * 2], blocks: Vec::new(), budget: whole, whole }
+    }
+
+    /// As new, once nobody has a block any more.
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.budget = self.whole;
     }
 
     const fn index(purpose: Purpose) -> usize {
@@ -277,7 +285,7 @@ impl World {
         let (initial, generation) = pool_start(&found, DeviceIndex(0), &[&report]);
         self.pool = Pool::new(pool_config(&device, 64), initial, generation);
         self.store = store;
-        self.arena = TestArena::new(16 << 20, 8 << 20);
+        self.arena.clear();
         self.now.mono = Mono(self.now.mono.0 + 1_000_000);
         self.name_partitions(topic());
         Ok(report.journals.into_iter().next().unwrap())
@@ -449,6 +457,14 @@ impl World {
                 ReadOutcome::Empty => return all,
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// Overwrites the extents that were freed, as their next user would.
+    pub(crate) fn use_freed_again(&mut self) {
+        let len = self.store.devices[0].label.extent_len as usize;
+        for offset in core::mem::take(&mut self.freed) {
+            self.device.bytes[offset as usize..offset as usize + len].fill(0x77);
         }
     }
 

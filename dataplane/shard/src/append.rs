@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use base::image::SeededHash;
 use base::memory::Arena;
 use base::stats::ShardStats;
-use base::{JournalId, Mono, Now, Offset, Position, WallMs};
+use base::{JournalId, Mono, Now, Position};
 use journal::Store;
 use journal::store::AppendError;
 use protocol::batch::BatchView;
@@ -22,8 +22,6 @@ pub(crate) enum Asker {
     Request(RequestKey),
     /// The control plane's append, by token.
     Command(u64),
-    /// The control plane's move of a log start, by token.
-    Move(u64),
 }
 
 /// The bytes that the items of a part lie in, while some of them wait for room.
@@ -176,15 +174,6 @@ impl<H: AsRef<[u8]>> Appends<H> {
     /// Gives the bytes that the ticket's waiting batches lie in.
     pub(crate) fn keep(&mut self, ticket: usize, source: Source<H>) {
         self.parts[ticket].source = source;
-    }
-
-    /// Waits for a control frame at `position` to be durable, which moves a log start to `start`.
-    pub(crate) fn wait_moved(&mut self, now: Now, token: u64, start: Offset, journal: JournalId, position: Position) {
-        let part = self.open(Asker::Move(token), false);
-        let taken = Taken { base_offset: start, append_time: WallMs(-1), log_start: start };
-        self.parts[part].results.push(AppendResult { slot: 0, outcome: Ok(taken) });
-        self.parts[part].complete = true;
-        self.wait(now, part, 0, journal, position);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the machine's parts are borrowed apart")]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use base::image::{Delta, Image};
 use base::message::{Outcome, Refusal, ShardCommand, ToControl, ToShard};
-use base::{ConnId, Epoch, Mono, Now, Offset, PartitionId, WallMs};
+use base::{ConnId, Epoch, JournalId, Mono, Now, Offset, PartitionId, WallMs};
 use journal::store::ReadOutcome;
 
 use crate::append::{Asker, Finished, Source};
@@ -22,6 +22,14 @@ pub(crate) struct WaitingCommand {
     token: u64,
     read: CommandRead,
     deadline: Mono,
+}
+
+/// A move of a log start that waits to be sure.
+pub(crate) struct Move {
+    token: u64,
+    partition: PartitionId,
+    to: Offset,
+    journal: JournalId,
 }
 
 /// A command that reads.
@@ -171,17 +179,34 @@ impl<P: Ports> Shard<P> {
 
     fn move_start(&mut self, now: Now, token: u64, partition: PartitionId, to: Offset) {
         match self.store.move_start(now, partition, to, &mut self.backends.arena) {
-            Ok((start, journal, position)) => {
-                if self.store.commit_position(journal).is_some_and(|upto| position < upto) {
-                    self.done(token, Ok(Outcome::Moved(start)));
-                } else {
-                    self.appends.wait_moved(now, token, start, journal, position);
-                }
+            Ok((to, journal)) => {
+                self.moves.push(Move { token, partition, to, journal });
+                self.settle_moves();
             }
             // The store refuses an offset beyond the high watermark as it refuses what is malformed.
             Err(journal::store::AppendError::Invalid) => self.done(token, Err(Refusal::OutOfRange)),
             Err(error) => self.done(token, Err(refusal_of(error))),
         }
+    }
+
+    /// Tells of moves of a log start that are sure now, or whose partition is gone. Whether there were any.
+    pub(crate) fn settle_moves(&mut self) -> bool {
+        let mut any = false;
+        let mut at = 0;
+        while let Some(&Move { token, partition, to, .. }) = self.moves.get(at) {
+            let outcome = match self.store.sure_start(partition) {
+                Some(sure) if sure < to => {
+                    at += 1;
+                    continue;
+                }
+                Some(_) => Ok(Outcome::Moved(to)),
+                None => Err(Refusal::UnknownPartition),
+            };
+            any = true;
+            self.moves.swap_remove(at);
+            self.done(token, outcome);
+        }
+        any
     }
 
     fn command_read(&mut self, now: Now, token: u64, read: CommandRead) {
@@ -265,10 +290,8 @@ impl<P: Ports> Shard<P> {
             match asker {
                 Asker::Request(key) if key.shard == self.config.id => self.appended(now, key, results),
                 Asker::Request(key) => self.send(key.shard, crate::remote::Message::Appended { key, results }),
-                Asker::Command(token) | Asker::Move(token) => {
-                    let moved = matches!(asker, Asker::Move(_));
+                Asker::Command(token) => {
                     let outcome = match results.first().map(|result| result.outcome) {
-                        Some(Ok(taken)) if moved => Ok(Outcome::Moved(taken.base_offset)),
                         Some(Ok(taken)) => Ok(Outcome::Appended(taken.base_offset)),
                         Some(Err(error)) => Err(refusal_of(error)),
                         None => Err(Refusal::Busy),
@@ -282,10 +305,17 @@ impl<P: Ports> Shard<P> {
     }
 
     /// A journal takes no more appends.
-    pub(crate) fn fenced(&mut self, journal: base::JournalId, reason: alloc::string::String) {
+    pub(crate) fn fenced(&mut self, journal: JournalId, reason: alloc::string::String) {
         self.stats.journals_fenced.add(1);
         self.backends.log.warn(alloc::format!("journal {journal} takes no more appends: {reason}"));
         self.appends.fenced(journal);
+        for moving in core::mem::take(&mut self.moves) {
+            if moving.journal == journal {
+                self.done(moving.token, Err(Refusal::Fenced));
+            } else {
+                self.moves.push(moving);
+            }
+        }
         self.waiting.wake_all();
         self.send_control(ToControl::JournalFenced { journal, reason });
     }

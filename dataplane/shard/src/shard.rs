@@ -11,7 +11,7 @@ use journal::Store;
 use journal::store::{Effect, Event};
 
 use crate::append::Appends;
-use crate::command::WaitingCommand;
+use crate::command::{Move, WaitingCommand};
 use crate::conn::{Conns, Gate};
 use crate::limits::ShardConfig;
 use crate::outbox::Outbox;
@@ -70,6 +70,8 @@ pub struct Shard<P: Ports> {
     pub(crate) outbox: Outbox<SliceOf<P>, HeldOf<P>>,
     /// Commands that wait for a device read.
     pub(crate) commands: Vec<WaitingCommand>,
+    /// Commands that wait for a log start to be moved for good.
+    pub(crate) moves: Vec<Move>,
     /// Commands begun and not done.
     pub(crate) commands_open: usize,
     /// Partitions whose device read is there.
@@ -132,6 +134,7 @@ impl<P: Ports> Shard<P> {
             sessions: Sessions::new(config.id, config.shards, hash, session_limits),
             outbox: Outbox::new(config.shards),
             commands: Vec::new(),
+            moves: Vec::new(),
             commands_open: 0,
             ready: Vec::new(),
             stopping: None,
@@ -160,6 +163,7 @@ impl<P: Ports> Shard<P> {
         busy |= self.retry_reads(now);
         busy |= self.retry_commands(now);
         busy |= self.settle_appends(now);
+        busy |= self.settle_moves();
         busy |= self.route_effects(now);
         busy |= self.outbox.flush(&mut self.backends.neighbours);
         busy |= self.open_gates();

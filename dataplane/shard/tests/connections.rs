@@ -602,6 +602,30 @@ fn a_commands_append_is_not_done_before_it_is_durable() {
 }
 
 #[test]
+fn a_move_of_a_log_start_ends_with_its_partition_or_its_journal() {
+    for broken in [false, true] {
+        let mut world = World::new();
+        world.create_topic("t", 1);
+        world.connect(0).put(&mut world, "t", 0, batch_of(2, "x"));
+        let partition = world.partition_id("t", 0);
+        world.device(0).stalled = true;
+        let moved = world.command(0, ShardCommand::MoveStart { partition, to: base::Offset(1) });
+        world.run();
+        assert!(world.outcome(moved).is_none());
+        let refused = if broken {
+            world.device(0).flush_broken = true;
+            Refusal::Fenced
+        } else {
+            world.delete_topic("t");
+            Refusal::UnknownPartition
+        };
+        world.device(0).stalled = false;
+        world.run();
+        assert_eq!(world.outcome(moved).expect("an answer").err(), Some(refused));
+    }
+}
+
+#[test]
 fn a_shutdown_answers_what_is_in_progress_and_then_stops() {
     for shards in [1, 2] {
         let mut world = World::with(Plan { shards, ..Plan::default() });

@@ -9,8 +9,7 @@ use protocol::batch::BatchView;
 
 use crate::append::{entry_of, index_records, note_index};
 use crate::format::{
-    Chain, CheckpointFold, FrameKind, FrameView, Gap, JournalStart, LogStartMove, Open, PartitionState, SECTOR,
-    UnitHeader,
+    Chain, CheckpointFold, FrameKind, FrameView, Gap, JournalStart, Open, PartitionState, SECTOR, UnitHeader,
 };
 use crate::index::{Fence, OpenIndex, RunRef, SortedIndex};
 use crate::journal::{Extent, Index};
@@ -57,6 +56,8 @@ impl Fold {
             partition.counted = entry.state.log_start;
             let start = entry.state.log_start;
             partition.restore(entry.state, self.hash, self.producers_max);
+            // The checkpoint states it, and so does a unit.
+            partition.sure_start = start;
             // Which extents its records lie in, footers say when they are looked for.
             partition.fences.push(Fence { first: start, extent: first });
             self.partitions.insert(id, partition);
@@ -138,7 +139,15 @@ impl Fold {
         }
         let id = header.partition;
         let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id, 0));
-        partition.newest = partition.newest.max(unit.position);
+        // What a frame header says of the log's end counts without the payload.
+        let says_end = match header.kind {
+            FrameKind::Records | FrameKind::Snapshot | FrameKind::Open => true,
+            FrameKind::Gap | FrameKind::Close => intact,
+            FrameKind::LogStart | FrameKind::EpochStart => false,
+        };
+        if says_end {
+            partition.newest = partition.newest.max(unit.position);
+        }
         if header.kind == FrameKind::Records {
             self.records(unit, frame, intact);
             return;
@@ -146,9 +155,7 @@ impl Fold {
         if let Index::Open(index) = &mut extent.index {
             index.add_control(id, unit.position);
         }
-        if intact {
-            self.control(frame);
-        }
+        self.control(unit.position, frame, intact);
     }
 
     fn records(&mut self, unit: &UnitHeader, frame: &FrameView<'_>, intact: bool) {
@@ -184,30 +191,32 @@ impl Fold {
         }
     }
 
-    fn control(&mut self, frame: &FrameView<'_>) {
+    fn control(&mut self, unit: Position, frame: &FrameView<'_>, intact: bool) {
         let partition = self.partitions.get_mut(&frame.header.partition).expect("made before");
-        match frame.header.kind {
+        let state = match frame.header.kind {
+            // The header says it too: a payload is not needed.
             FrameKind::LogStart => {
-                if let Ok(moved) = LogStartMove::decode(frame.payload) {
-                    partition.next_start = partition.next_start.max(moved.to);
-                }
+                partition.note_start(frame.header.base_offset, unit);
+                return;
             }
-            FrameKind::Snapshot => {
-                if let Ok(state) = PartitionState::decode(frame.payload) {
-                    partition.restore(state, self.hash, self.producers_max);
-                }
+            FrameKind::Snapshot if intact => PartitionState::decode(frame.payload).ok(),
+            FrameKind::Open if intact => Open::decode(frame.payload).ok().map(|open| open.state),
+            // Its next offset.
+            FrameKind::Snapshot | FrameKind::Open => {
+                partition.log_end = partition.log_end.max(frame.header.base_offset);
+                return;
             }
-            FrameKind::Open => {
-                if let Ok(open) = Open::decode(frame.payload) {
-                    partition.restore(open.state, self.hash, self.producers_max);
-                }
-            }
-            FrameKind::Gap => {
+            FrameKind::Gap if intact => {
                 if let Ok(gap) = Gap::decode(frame.payload) {
                     partition.log_end = partition.log_end.max(gap.to);
                 }
+                return;
             }
-            FrameKind::Close | FrameKind::EpochStart | FrameKind::Records => {}
+            FrameKind::Gap | FrameKind::Close | FrameKind::EpochStart | FrameKind::Records => return,
+        };
+        if let Some(state) = state {
+            partition.note_start(state.log_start, unit);
+            partition.restore(state, self.hash, self.producers_max);
         }
     }
 
@@ -228,8 +237,8 @@ impl Fold {
         }
         for partition in self.partitions.values_mut() {
             partition.trim_epochs();
-            // Which frame moved it last is not known any more: some snapshot must follow before any extent goes.
-            partition.moved = (partition.next_start.0 > 0).then_some(partition.newest);
+            // Where else it is stated is not known any more: some snapshot must follow before any extent goes.
+            partition.moved = (partition.next_start.0 > 0).then_some(Position(0));
         }
     }
 }

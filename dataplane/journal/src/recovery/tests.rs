@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use base::{Epoch, Offset, PartitionId};
 
 use super::*;
+use crate::journal::{TailFrame, TailKind};
 use crate::store::{AppendError, Effect, ReadOutcome};
 use crate::testing::{World, batch, batch_by, idempotent};
 
@@ -294,4 +295,158 @@ fn a_batch_with_a_rotten_payload_costs_itself_only() {
     assert!(matches!(world.read(1, 0, 100_000).0, ReadOutcome::Data { .. }));
     assert_eq!(world.read(1, 45, 100_000).0, ReadOutcome::Damaged { next: Offset(50) });
     assert_eq!(world.drain(1, 50).len(), 5);
+}
+
+#[test]
+fn a_log_start_behind_the_damage_does_not_prove_the_end() {
+    let mut world = World::new(1 << 20);
+    world.put(2, &batch(10, 100, b'x'));
+    world.settle();
+    let torn = world.put(2, &batch(10, 100, b'x')).position;
+    world.settle();
+    world.store.move_start(world.now, PartitionId(2), Offset(5), &mut world.arena).unwrap();
+    world.settle();
+    let at = world.store.journals[0].extents[0].offset(torn) as usize;
+    world.device.bytes[at / SECTOR * SECTOR] ^= 0xff;
+    let report = world.restart_with(false).unwrap();
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    world.settle();
+    assert!(world.put(2, &batch(1, 1, b'y')).base_offset >= Offset(20));
+}
+
+/// Bytes of the device at which the journal's units begin, in order.
+fn units(world: &World) -> Vec<usize> {
+    let secret = crate::testing::entry(1, 1).secret;
+    let mut all = Vec::new();
+    for extent in &world.store.journals[0].extents {
+        let mut at = extent.start.position;
+        while at < extent.end {
+            let byte = extent.offset(at) as usize;
+            let (header, _) = UnitHeader::decode(&world.device.bytes[byte..byte + SECTOR], &secret).unwrap();
+            assert_eq!(header.position, at);
+            all.push(byte);
+            at = header.end();
+        }
+    }
+    all
+}
+
+/// Damages every unit in turn, in each way, and starts with and without the checkpoint.
+fn damage_each_unit(world: &mut World, mut check: impl FnMut(&mut World, &str)) {
+    let (device, checkpoints) = (world.device.clone(), world.checkpoints.clone());
+    let units = units(world);
+    for (number, &unit) in units.iter().enumerate() {
+        // The unit's header, the first frame's header, and the first byte of its payload.
+        for (what, byte) in [("header", 50), ("frame", 128 + 20), ("payload", 192)] {
+            for with_checkpoint in [false, true] {
+                world.device = device.clone();
+                world.checkpoints = checkpoints.clone();
+                world.device.bytes[unit + byte] ^= 0x10;
+                let report = world.restart_with(with_checkpoint).unwrap();
+                assert_eq!(report.closed, None);
+                world.settle();
+                check(world, &alloc::format!("{what} of unit {number} of {}, {report:?}", units.len()));
+            }
+        }
+    }
+    world.device = device;
+    world.checkpoints = checkpoints;
+    world.restart_with(true).unwrap();
+    world.settle();
+}
+
+#[test]
+fn no_damaged_unit_brings_back_what_was_deleted() {
+    let mut world = World::new(256 << 10);
+    let start = |world: &World, id| world.store.bounds(PartitionId(id)).unwrap().log_start.0;
+    let delete = |world: &mut World, id, to| {
+        world.store.move_start(world.now, PartitionId(id), Offset(to), &mut world.arena).unwrap();
+        while world.store.sure_start(PartitionId(id)).unwrap().0 < to {
+            world.pump();
+            for effect in core::mem::take(&mut world.asked) {
+                world.perform(effect);
+            }
+        }
+    };
+    // Answered just now, with nothing behind it.
+    for id in 1..=3 {
+        world.put(id, &batch(10, 100, b'a'));
+    }
+    world.settle();
+    delete(&mut world, 1, 5);
+    delete(&mut world, 2, 10);
+    damage_each_unit(&mut world, |world, what| {
+        assert_eq!((start(world, 1), start(world, 2)), (5, 10), "{what}");
+    });
+    // A crash between the unit that states it and the one that states it again: it may have moved or not, but no further
+    // damage moves it back once that was seen.
+    world.store.move_start(world.now, PartitionId(3), Offset(4), &mut world.arena).unwrap();
+    while start(&world, 3) == 0 && world.store.journals[0].starts_due.is_empty() {
+        world.pump();
+        for effect in core::mem::take(&mut world.asked) {
+            world.perform(effect);
+        }
+    }
+    world.restart_with(false).unwrap();
+    assert_eq!((start(&world, 3), world.store.sure_start(PartitionId(3))), (4, Some(Offset(0))));
+    world.settle();
+    assert_eq!(world.store.sure_start(PartitionId(3)), Some(Offset(4)));
+    damage_each_unit(&mut world, |world, what| assert_eq!(start(world, 3), 4, "{what}"));
+    // The extent that states all of them goes, and the first, with deleted records, stays: a snapshot states them now.
+    let fill = |world: &mut World, count| {
+        while world.store.journals[0].extents.len() < count {
+            world.put(1, &batch(10, 1000, b'c'));
+            world.settle();
+        }
+    };
+    world.put(2, &batch(10, 100, b'b'));
+    fill(&mut world, 2);
+    delete(&mut world, 3, 7);
+    delete(&mut world, 2, 15);
+    fill(&mut world, 5);
+    let last = world.high_watermark(1);
+    delete(&mut world, 1, last);
+    let mut freed = 0;
+    for _ in 0..1000 {
+        world.housekeep();
+        world.pump();
+        if !world.asked.is_empty() {
+            let effect = world.asked.remove(0);
+            world.perform(effect);
+        }
+        if !world.freed.is_empty() {
+            // Used again at once: what it stated must stand twice behind it by now.
+            freed += world.freed.len();
+            world.use_freed_again();
+            let waits = |frame: &TailFrame| frame.kind == TailKind::StartAgain && frame.position >= world.commit();
+            assert!(!world.store.journals[0].frames.iter().any(waits), "an extent is freed before that");
+            assert!(world.store.journals[0].starts_due.is_empty());
+        }
+    }
+    assert!(freed >= 2, "{freed}");
+    damage_each_unit(&mut world, |world, what| {
+        assert_eq!((start(world, 1), start(world, 2), start(world, 3)), (last, 15, 7), "{what}");
+        for id in 1..=3 {
+            let bounds = world.store.bounds(PartitionId(id)).unwrap();
+            assert!(bounds.log_end.0 >= [last, 20, 10][id as usize - 1], "{what}: {bounds:?}");
+        }
+    });
+}
+
+#[test]
+fn the_unit_behind_a_damaged_one_is_kept_where_it_says_that_one_was_committed() {
+    let mut world = World::new(1 << 20);
+    for i in 0..4 {
+        world.put(1, &batch(10, 100, i));
+        world.settle();
+    }
+    let units = units(&world);
+    // The last but one rots in a crash: nothing but the last says that it was there.
+    world.device.bytes[units[units.len() - 2] + 50] ^= 1;
+    let report = world.restart_with(false).unwrap();
+    assert_eq!((report.damage.len(), report.lost.len()), (1, 0), "{report:?}");
+    assert!(report.rewritten >= SECTOR as u64);
+    world.settle();
+    assert_eq!(world.high_watermark(1), 40);
+    assert_eq!(world.drain(1, 30).len(), 1);
 }

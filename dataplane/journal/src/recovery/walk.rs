@@ -136,7 +136,11 @@ impl<S: Storage> Walk<'_, '_, S> {
             self.commit = self.commit.max(header.commit);
         }
         let goes_on = match &seen {
-            Seen::Unit { header, bad_payloads, .. } => !bad_payloads && header.chain == self.fold.last.1,
+            Seen::Unit { header, bad_payloads, .. } => {
+                // What the chain would name is damaged: the unit's own word that all before it was committed stands for it.
+                let vouches = self.report.damage.last().is_some_and(|damage| damage.end == at) && header.commit >= at;
+                !bad_payloads && (header.chain == self.fold.last.1 || vouches)
+            }
             Seen::Torn { .. } | Seen::Bad => false,
         };
         if !goes_on {

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::image::TopicConfig;
-use base::{JournalId, Mono, Offset, PartitionId, WallMs};
+use base::{Epoch, JournalId, Mono, Offset, PartitionId, WallMs};
 use protocol::batch::BatchView;
 
 use crate::store::{AppendError, ReadOutcome};
@@ -299,5 +299,67 @@ fn footers_are_read_again_after_a_start_and_when_the_cache_is_small() {
         let (outcome, slices) = world.read(id, 333, 10);
         assert!(matches!(outcome, ReadOutcome::Data { .. }));
         assert_eq!(BatchView::first(&slices[0]).unwrap().0.base_offset(), 330);
+    }
+}
+
+/// Fills partition 1 until there are so many extents.
+fn fill_extents(world: &mut World, count: usize) {
+    while world.store.journals[0].extents.len() < count {
+        world.fill(1, 1);
+    }
+}
+
+fn delete(world: &mut World, id: u64, to: i64) {
+    world.store.move_start(world.now, PartitionId(id), Offset(to), &mut world.arena).unwrap();
+    world.settle();
+}
+
+#[test]
+fn a_log_start_stands_for_no_end_when_the_records_before_it_go() {
+    let mut world = World::new(256 << 10);
+    world.put(2, &batch(10, 100, b'x'));
+    fill_extents(&mut world, 3);
+    // The newest frame of both states a log start, in an extent behind the records.
+    delete(&mut world, 2, 10);
+    let end = world.high_watermark(1);
+    delete(&mut world, 1, end);
+    world.turns(20);
+    assert!(!world.freed.is_empty());
+    world.use_freed_again();
+    world.restart_with(false).unwrap();
+    world.settle();
+    let bounds = |id| world.store.bounds(PartitionId(id)).unwrap();
+    assert_eq!((bounds(1).log_start, bounds(1).log_end), (Offset(end), Offset(end)));
+    assert_eq!((bounds(2).log_start, bounds(2).log_end), (Offset(10), Offset(10)));
+    assert_eq!(world.store.epoch_end(PartitionId(2), Epoch(9)), Some((Epoch(1), Offset(10))), "its epochs stay known");
+}
+
+#[test]
+fn a_log_start_outlives_the_extents_that_state_it_whatever_was_restarted_between() {
+    for restarts in [0, 1, 2] {
+        let mut world = World::new(256 << 10);
+        // Partition 3 keeps the first extent, in which deleted records of partition 2 lie.
+        world.fill(3, 1);
+        world.fill(2, 2);
+        fill_extents(&mut world, 2);
+        delete(&mut world, 2, 20);
+        fill_extents(&mut world, 5);
+        world.fill(2, 1);
+        world.turns(3);
+        for _ in 0..restarts {
+            world.restart_with(true).unwrap();
+            world.settle();
+        }
+        assert_eq!(world.start(2), 20);
+        let end = world.high_watermark(1);
+        delete(&mut world, 1, end);
+        fill_extents(&mut world, 7);
+        world.turns(30);
+        assert!(world.freed.len() >= 2, "{restarts}: {:?}", world.freed);
+        world.use_freed_again();
+        world.restart_with(false).unwrap();
+        world.settle();
+        assert_eq!((world.start(2), world.high_watermark(2)), (20, 30), "{restarts} restarts");
+        assert_eq!(world.drain(3, 0).len(), 1);
     }
 }

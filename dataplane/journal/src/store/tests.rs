@@ -409,20 +409,33 @@ fn the_tails_memory_is_bounded_and_committed_chunks_make_room() {
 }
 
 #[test]
-fn a_moved_log_start_shows_once_it_is_committed() {
+fn a_moved_log_start_shows_once_two_committed_units_state_it() {
     let mut world = World::new(1 << 20);
     for _ in 0..3 {
         world.put(1, &batch(10, 10, b'a'));
     }
     world.settle();
-    let (to, journal, position) =
-        world.store.move_start(world.now, PartitionId(1), Offset(15), &mut world.arena).unwrap();
-    assert_eq!((to, journal), (Offset(15), JournalId(1)));
-    assert!(world.commit() <= position);
-    assert_eq!(world.store.bounds(PartitionId(1)).unwrap().log_start, Offset(0));
+    let before = world.commit();
+    let moved = world.store.move_start(world.now, PartitionId(1), Offset(15), &mut world.arena);
+    assert_eq!(moved, Ok((Offset(15), JournalId(1))));
+    let start = |world: &World| {
+        let (id, shown) = (PartitionId(1), world.store.bounds(PartitionId(1)).unwrap().log_start);
+        assert_eq!(world.store.sure_start(id), Some(shown));
+        shown
+    };
+    // Write and flush of the unit that states it, then of the one that states it again.
+    for _ in 0..2 {
+        for _ in 0..2 {
+            assert_eq!(start(&world), Offset(0));
+            world.pump();
+            for effect in core::mem::take(&mut world.asked) {
+                world.perform(effect);
+            }
+        }
+    }
+    assert_eq!((start(&world), world.commit()), (Offset(15), before.plus(2 * 4096)));
     world.settle();
-    assert!(world.commit() > position);
-    assert_eq!(world.store.bounds(PartitionId(1)).unwrap().log_start, Offset(15));
+    assert_eq!(world.commit(), before.plus(2 * 4096), "and no more");
     assert_eq!(world.read(1, 14, 10).0, ReadOutcome::OutOfRange);
     assert!(matches!(world.read(1, 15, 10).0, ReadOutcome::Data { .. }));
     let all = world.store.move_start(world.now, PartitionId(1), Offset(-1), &mut world.arena).unwrap();
