@@ -214,8 +214,10 @@ impl Fold {
             }
             FrameKind::Gap | FrameKind::Close | FrameKind::EpochStart | FrameKind::Records => return,
         };
-        if let Some(state) = state {
-            partition.note_start(state.log_start, unit);
+        let Some(state) = state else { return };
+        partition.note_start(state.log_start, unit);
+        // A checkpoint's state may be newer, and the records between are not folded again.
+        if state.next_offset >= partition.log_end {
             partition.restore(state, self.hash, self.producers_max);
         }
     }

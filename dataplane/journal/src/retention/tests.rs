@@ -363,3 +363,27 @@ fn a_log_start_outlives_the_extents_that_state_it_whatever_was_restarted_between
         assert_eq!(world.drain(3, 0).len(), 1);
     }
 }
+
+#[test]
+fn a_snapshot_behind_a_checkpoint_does_not_undo_what_the_checkpoint_knows() {
+    let mut world = World::new(256 << 10);
+    world.put(2, &batch_by(5, 10, b'b', 0, idempotent(9, 2, 0)));
+    world.settle();
+    // The checkpoint ends before the unit that is open, and its state holds what came behind the snapshot.
+    world.store.snapshot(world.now, 0, PartitionId(2), &mut world.arena).unwrap();
+    let sent = batch_by(5, 10, b'b', 0, idempotent(9, 2, 5));
+    assert_eq!(world.put(2, &sent).base_offset, Offset(5));
+    for _ in 0..2 {
+        let mut out = Vec::new();
+        world.store.checkpoint(0, true, &mut out);
+        world.take(out);
+        world.settle();
+    }
+    assert_eq!(world.checkpoints.len(), 1);
+    let report = world.restart();
+    assert!(report.checkpoint && report.units > 0, "{report:?}");
+    world.settle();
+    let again = world.put(2, &sent);
+    assert!(again.duplicate && again.base_offset == Offset(5), "{again:?}");
+    assert_eq!(world.high_watermark(2), 10);
+}
