@@ -400,12 +400,20 @@ impl Device {
         let label = &self.label;
         let count = storage.len().saturating_sub(label.extents_offset) / label.extent_len;
         let mut found = Vec::with_capacity(usize::try_from(count).unwrap_or(0).min(1 << 20));
-        let mut page = vec![0; SECTOR];
+        let mut pages = vec![0; 2 * SECTOR];
         for index in 0..count {
             let offset = label.extents_offset + index * label.extent_len;
-            let claim = match storage.read(offset, &mut page) {
+            // The second is asked only whether it is blank, too: where a header was lost and reads as zeros, units follow.
+            let read = storage.read(offset, &mut pages).or_else(|_| {
+                pages[SECTOR..].fill(0);
+                storage.read(offset, &mut pages[..SECTOR])
+            });
+            let claim = match read {
                 Err(error) => Claim::Unreadable(error),
-                Ok(()) => self.claim(&page, offset)?,
+                Ok(()) => match self.claim(&pages[..SECTOR], offset)? {
+                    Claim::Blank if !is_zero(&pages) => Claim::None,
+                    claim => claim,
+                },
             };
             found.push(Found { offset, claim });
         }

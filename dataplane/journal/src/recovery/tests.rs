@@ -257,6 +257,37 @@ fn extents_whose_header_rots_are_found_by_their_first_unit() {
 }
 
 #[test]
+fn a_journal_of_one_extent_is_found_without_its_header_and_a_lost_one_is_damage() {
+    // Before the first checkpoint nothing but local state says that there was a journal.
+    for (name, harm) in [("rot", 0u8), ("zeros", 1), ("all gone", 2)] {
+        let mut world = World::new(1 << 20);
+        for i in 0..5 {
+            world.put(1, &batch(10, 100, i));
+            world.settle();
+        }
+        world.restart_with(false).unwrap();
+        world.settle();
+        let before = world.drain(1, 0);
+        let extent = world.store.journals[0].extents[0].address.offset as usize;
+        match harm {
+            0 => world.device.bytes[extent + 100] ^= 1,
+            1 => world.device.bytes[extent..extent + SECTOR].fill(0),
+            _ => world.device.bytes[extent..extent + (1 << 20)].fill(0),
+        }
+        let report = world.restart_with(false).unwrap();
+        assert!(!report.fresh, "{name}");
+        world.settle();
+        if harm < 2 {
+            assert!(report.damage.is_empty() && world.drain(1, 0) == before, "{name}: {report:?}");
+        } else {
+            assert_eq!(report.damage.len(), 1, "{report:?}");
+        }
+        // Offsets go on, or resume behind a gap.
+        assert!(world.put(1, &batch(1, 1, b'z')).base_offset >= Offset(50), "{name}");
+    }
+}
+
+#[test]
 fn an_extent_header_that_cannot_be_read_closes_its_journal() {
     let mut world = World::new(256 << 10);
     for i in 0..60 {
