@@ -17,3 +17,5 @@ pub use flushes::Flushes;
 pub use policy::DevicePolicy;
 pub use ring::RingDevices;
 pub use storage::BlockingStorage;
+#[cfg(test)]
+pub(crate) use storage::OnFlush;

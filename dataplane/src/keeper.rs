@@ -363,10 +363,11 @@ impl Keeper {
         let demand = device.demand() * 1.5;
         let Some(filling) = &mut device.filling else {
             let Some(fill) = device.kept.pool.work() else { return Step::Nothing };
-            if let Some(len) = fill.grow
-                && let Err(error) = device.kept.storage.grow(len)
-            {
-                self.tell_of_flush(index, &error);
+            let grown = match fill.grow {
+                Some(len) => flushing(&self.flushes, index, &mut device.kept.storage, |storage| storage.grow(len)),
+                None => Ok(()),
+            };
+            if let Err(error) = grown {
                 self.filled(index, Err(error));
                 return Step::Done;
             }
@@ -387,24 +388,12 @@ impl Keeper {
         match result {
             Ok(()) if filling.done < filling.fill.len => {}
             Ok(()) => {
-                let flushed = device.kept.storage.flush();
-                if let Err(error) = &flushed {
-                    self.tell_of_flush(index, error);
-                }
+                let flushed = flushing(&self.flushes, index, &mut device.kept.storage, BlockingStorage::flush);
                 self.filled(index, flushed);
             }
             Err(error) => self.filled(index, Err(error)),
         }
         Step::Done
-    }
-
-    /// Where an error was that of a flush, whatever any shard had written before may be gone with it.
-    fn tell_of_flush(&self, index: DeviceIndex, error: &StorageError) {
-        if let StorageError::Io(reason) = error
-            && self.devices[usize::from(index.0)].kept.storage.flush_failed()
-        {
-            self.flushes.fail(index, reason);
-        }
     }
 
     fn filled(&mut self, index: DeviceIndex, result: Result<(), StorageError>) {
@@ -433,6 +422,26 @@ impl Keeper {
             stats.extents_ready.set(counts.ready as u64);
         }
     }
+}
+
+/// Does what flushes the device. Where an error is that of a flush, whatever any shard had written before may be gone with it:
+/// all of them learn of it before they take a flush of theirs for a success.
+fn flushing(
+    flushes: &Flushes,
+    index: DeviceIndex,
+    storage: &mut BlockingStorage,
+    work: impl FnOnce(&mut BlockingStorage) -> Result<(), StorageError>,
+) -> Result<(), StorageError> {
+    let mut result = Ok(());
+    flushes.run_keepers(index, || {
+        result = work(storage);
+        let reason = match result.as_ref().err()? {
+            StorageError::Io(reason) => reason.clone(),
+            StorageError::Full => format!("flushing {}: no space left", storage.device().path().display()),
+        };
+        storage.flush_failed().then_some(reason)
+    });
+    result
 }
 
 enum Step {

@@ -1,8 +1,8 @@
 //! What all shards together know of the flushes of their devices.
 //!
 //! A flush that fails may have dropped what any shard had written before it, and a later flush of another shard that succeeds
-//! says nothing about that. So a shard that reaps a success first waits until every flush that another shard had under way at
-//! that moment has been reaped, and looks whether one failed. With one shard, or without flushes, nothing waits.
+//! says nothing about that. So a shard that reaps a success first waits until every flush that another shard, or the keeper,
+//! had under way at that moment has ended, and looks whether one failed. Without flushes of others nothing waits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use base::DeviceIndex;
 
 use crate::rings::Waker;
 
-/// One shard's flushes of one device. A cache line of its own: each is written by one thread.
+/// One shard's flushes of one device, or the keeper's. A cache line of its own: each is written by one thread.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Lane {
@@ -23,6 +23,7 @@ struct Lane {
 
 #[derive(Debug)]
 struct DeviceFlushes {
+    /// By shard, then the keeper's.
     lanes: Vec<Lane>,
     failed: AtomicBool,
     /// Cold: locked once, at the failure.
@@ -40,11 +41,11 @@ pub struct Flushes {
 pub(super) type Snapshot = Vec<u64>;
 
 impl Flushes {
-    /// For so many devices, and the shards that these wakers wake.
+    /// For so many devices, the shards that these wakers wake, and the keeper.
     #[must_use]
     pub fn new(devices: usize, wakers: &[Waker]) -> Self {
         let device = || DeviceFlushes {
-            lanes: wakers.iter().map(|_| Lane::default()).collect(),
+            lanes: (0..=wakers.len()).map(|_| Lane::default()).collect(),
             failed: AtomicBool::new(false),
             reason: Mutex::new(None),
         };
@@ -57,6 +58,17 @@ impl Flushes {
 
     pub(super) fn submitted(&self, device: DeviceIndex, shard: usize) {
         self.device(device).lanes[shard].submitted.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Runs what flushes the device on the keeper's thread; `flush` gives why that failed, if it did. A shard whose own flush
+    /// succeeds meanwhile waits for the end and learns of the failure first.
+    pub fn run_keepers(&self, device: DeviceIndex, flush: impl FnOnce() -> Option<String>) {
+        let keeper = self.wakers.len();
+        self.submitted(device, keeper);
+        if let Some(reason) = flush() {
+            self.fail(device, &reason);
+        }
+        self.settled(device, keeper);
     }
 
     /// Notes the end of a flush of `shard`. A failure must have been noted with [`Flushes::fail`] before.
@@ -90,7 +102,7 @@ impl Flushes {
         device.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the other shards have under way.
+    /// What the other shards and the keeper have under way.
     pub(super) fn snapshot(&self, device: DeviceIndex) -> Snapshot {
         self.device(device).lanes.iter().map(|lane| lane.submitted.load(Ordering::SeqCst)).collect()
     }

@@ -51,7 +51,7 @@ struct Io {
     done: usize,
 }
 
-/// A flush that succeeded here, and waits for those of other shards.
+/// A flush that succeeded here, and waits for those of other shards and of the keeper.
 struct Held {
     token: u64,
     device: DeviceIndex,
@@ -266,7 +266,7 @@ impl RingDevices {
         self.held.push_back(Held { token, device, snapshot });
     }
 
-    /// Lets successes go that no other shard's flush can void any more.
+    /// Lets successes go that no other flush can void any more.
     fn release_held(&mut self) {
         if self.held.is_empty() {
             return;

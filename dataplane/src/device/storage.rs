@@ -46,13 +46,33 @@ pub struct BlockingStorage {
     zeros: Option<Bounce>,
     /// A flush failed, by itself or as a part of growing.
     flush_failed: bool,
+    /// Asked before each flush what becomes of it.
+    #[cfg(test)]
+    pub(crate) on_flush: Option<OnFlush>,
+}
+
+#[cfg(test)]
+pub(crate) struct OnFlush(pub(crate) Box<dyn FnMut() -> io::Result<()> + Send>);
+
+#[cfg(test)]
+impl std::fmt::Debug for OnFlush {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnFlush")
+    }
 }
 
 impl BlockingStorage {
     /// The blocking face of `device`.
     #[must_use]
     pub const fn new(device: DeviceFile) -> Self {
-        Self { device, bounce: None, zeros: None, flush_failed: false }
+        Self {
+            device,
+            bounce: None,
+            zeros: None,
+            flush_failed: false,
+            #[cfg(test)]
+            on_flush: None,
+        }
     }
 
     /// The device.
@@ -66,6 +86,16 @@ impl BlockingStorage {
     #[must_use]
     pub const fn flush_failed(&self) -> bool {
         self.flush_failed
+    }
+
+    fn sync(&mut self, call: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+        #[cfg(test)]
+        let planted = self.on_flush.as_mut().map_or(Ok(()), |on_flush| on_flush.0());
+        #[cfg(not(test))]
+        let planted = Ok(());
+        let synced = planted.and_then(|()| call(self.device.file()));
+        self.flush_failed |= synced.is_err();
+        synced
     }
 
     fn error(&self, call: &str, offset: u64, error: &io::Error) -> StorageError {
@@ -112,11 +142,7 @@ impl Storage for BlockingStorage {
             return Err(StorageError::Full);
         }
         let allocated = allocate(self.device.file(), now, len - now);
-        let grown = allocated.and_then(|()| {
-            let synced = self.device.file().sync_all();
-            self.flush_failed |= synced.is_err();
-            synced
-        });
+        let grown = allocated.and_then(|()| self.sync(File::sync_all));
         if let Err(error) = grown {
             // What was allocated before the failure goes back, so that a full disk is not made fuller.
             let _ = self.device.file().set_len(now);
@@ -163,9 +189,7 @@ impl Storage for BlockingStorage {
     }
 
     fn flush(&mut self) -> Result<(), StorageError> {
-        let synced = self.device.file().sync_data();
-        self.flush_failed |= synced.is_err();
-        synced.map_err(|error| self.error("flushing", 0, &error))
+        self.sync(File::sync_data).map_err(|error| self.error("flushing", 0, &error))
     }
 }
 

@@ -1,9 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use journal::pool::{Initial, PoolConfig};
+use shard::ports::Devices as _;
 
 use super::*;
-use crate::device::{DeviceFile, DeviceKind};
+use crate::arena::{Arena, ArenaConfig};
+use crate::device::{DeviceFile, DeviceKind, OnFlush, RingDevices};
+use crate::ring::Ring;
 use crate::rings::doze;
 use crate::testing::scratch;
 
@@ -12,6 +17,24 @@ const START: u64 = 1 << 20;
 const DEVICE: DeviceIndex = DeviceIndex(0);
 const JOURNAL: JournalId = JournalId(0x1f);
 
+/// What a flush that is planted says when it begins, and waits for.
+struct Planted {
+    begun: Receiver<()>,
+    outcome: Sender<io::Result<()>>,
+}
+
+impl Planted {
+    fn new() -> (Self, OnFlush) {
+        let (begin, begun) = channel();
+        let (outcome, end) = channel();
+        let on_flush = move || {
+            begin.send(()).map_err(io::Error::other)?;
+            end.recv().map_err(io::Error::other)?
+        };
+        (Self { begun, outcome }, OnFlush(Box::new(on_flush)))
+    }
+}
+
 struct World {
     dir: tempfile::TempDir,
     link: KeeperLink,
@@ -19,12 +42,20 @@ struct World {
     handle: KeeperHandle,
     stats: Arc<SpaceStats>,
     checkpoints: Checkpoints,
+    flushes: Flushes,
+    device: DeviceFile,
 }
 
 fn start(extents_max: u64, initial: Vec<Initial>) -> World {
+    start_with(extents_max, initial, None)
+}
+
+fn start_with(extents_max: u64, initial: Vec<Initial>, on_flush: Option<OnFlush>) -> World {
     let dir = scratch();
     let mut storage = BlockingStorage::new(DeviceFile::open(&dir.path().join("device"), DeviceKind::File).unwrap());
     storage.grow(START + initial.len() as u64 * EXTENT).unwrap();
+    storage.on_flush = on_flush;
+    let device = storage.device().clone();
     let config =
         PoolConfig { device: DEVICE, extents_offset: START, extent_len: EXTENT, extents_max, ahead: 2, reserve: 1 };
     let stats = Arc::new(SpaceStats::default());
@@ -34,14 +65,15 @@ fn start(extents_max: u64, initial: Vec<Initial>) -> World {
     let (keeper_waker, keeper_doze) = doze().unwrap();
     let (mut links, ends) = keeper_links(std::slice::from_ref(&shard_waker), &keeper_waker);
     let checkpoints = Checkpoints::open(&dir.path().join("checkpoints")).unwrap();
+    let flushes = Flushes::new(1, &[shard_waker]);
     let config = KeeperConfig {
         fill_rate: 1 << 30,
         checkpoints: checkpoints.clone(),
         devices: vec![kept],
-        flushes: Flushes::new(1, &[shard_waker]),
+        flushes: flushes.clone(),
     };
     let handle = spawn(config, ends, keeper_waker, keeper_doze).unwrap();
-    World { dir, link: links.pop().unwrap(), doze: shard_doze, handle, stats, checkpoints }
+    World { dir, link: links.pop().unwrap(), doze: shard_doze, handle, stats, checkpoints, flushes, device }
 }
 
 impl World {
@@ -118,5 +150,70 @@ fn checkpoints_are_replaced_and_extended() {
     assert_eq!(world.checkpoints.read(JOURNAL).unwrap().unwrap(), b"again");
     world.checkpoints.remove(JOURNAL).unwrap();
     assert_eq!(world.checkpoints.read(JOURNAL).unwrap(), None);
+    world.handle.stop();
+}
+
+/// A shard's devices, whose flushes are seen beside the keeper's.
+fn shard_devices(world: &World) -> (RingDevices, Ring) {
+    let config = ArenaConfig { tail_bytes: 2 << 20, cold_bytes: 2 << 20, huge_pages: false, prefault: false };
+    let arena = Arena::new(config).unwrap();
+    let (waker, _doze) = doze().unwrap();
+    let (mut links, _ends) = keeper_links(std::slice::from_ref(&waker), &waker);
+    let (ring, device, flushes) = (Ring::new().unwrap(), world.device.clone(), world.flushes.clone());
+    let devices = RingDevices::new(ring.clone(), 0, vec![device], arena.memory(), flushes, links.pop().unwrap()).0;
+    (devices, ring)
+}
+
+/// What the shard hears until it has heard so much, or so many milliseconds have passed.
+fn hear((devices, ring): &mut (RingDevices, Ring), count: usize, ms: u32) -> Vec<Event> {
+    let mut events = Vec::new();
+    for _ in 0..ms {
+        devices.poll(&mut events);
+        if events.len() >= count {
+            break;
+        }
+        ring.wait(Duration::from_millis(1));
+    }
+    events
+}
+
+#[test]
+fn a_flush_of_the_keeper_that_fails_reaches_a_shard_before_the_success_of_its_own() {
+    // The keeper flushes when it has grown the device, and when an extent is filled.
+    for failing in 0..2 {
+        let (planted, on_flush) = Planted::new();
+        let world = start_with(4, vec![], Some(on_flush));
+        let mut devices = shard_devices(&world);
+        for number in 0..=failing {
+            planted.begun.recv().unwrap();
+            devices.0.submit(Effect::Flush { token: number, device: DEVICE });
+            assert!(hear(&mut devices, 1, 30).is_empty(), "flush {number}: a success while the keeper flushes");
+            let outcome = if number == failing { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(()) };
+            planted.outcome.send(outcome).unwrap();
+            let heard = hear(&mut devices, if number < failing { 1 } else { 2 }, 10_000);
+            if number < failing {
+                assert!(matches!(heard[..], [Event::Flushed { result: Ok(()), .. }]), "{heard:?}");
+            } else {
+                let [Event::DeviceFailed { reason, .. }, Event::Flushed { result: Err(again), .. }] = &heard[..] else {
+                    panic!("{heard:?}")
+                };
+                assert!(reason == again && reason.contains("Input/output error"), "{reason}");
+            }
+        }
+        drop(planted);
+        world.handle.stop();
+    }
+}
+
+#[test]
+fn a_flush_of_the_keeper_that_finds_no_space_is_a_failed_flush_too() {
+    let (planted, on_flush) = Planted::new();
+    let world = start_with(4, vec![], Some(on_flush));
+    planted.begun.recv().unwrap();
+    planted.outcome.send(Err(io::Error::from_raw_os_error(libc::ENOSPC))).unwrap();
+    let mut devices = shard_devices(&world);
+    let heard = hear(&mut devices, 1, 10_000);
+    assert!(matches!(&heard[..], [Event::DeviceFailed { reason, .. }] if reason.contains("no space")), "{heard:?}");
+    drop(planted);
     world.handle.stop();
 }
