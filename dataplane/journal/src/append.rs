@@ -3,7 +3,7 @@
 use base::image::{TimestampType, TopicConfig};
 use base::memory::{Arena, Block, Purpose};
 use base::{JournalId, Now, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
-use protocol::batch::{self, BatchError, BatchView};
+use protocol::batch::{self, BatchView};
 
 use crate::format::{
     ExtentHeader, Footer, FrameHeader, FrameKind, LogStartMove, SECTOR, StartReason, UNIT_BYTES_MAX, UnitHeader,
@@ -420,10 +420,8 @@ fn check_times(
     let (max, min) = if batch.is_compressed() {
         (batch.max_timestamp(), batch.base_timestamp())
     } else {
-        let walk = batch.walk().map_err(|error| match error {
-            BatchError::Record => AppendError::Corrupt,
-            _ => AppendError::Invalid,
-        })?;
+        // Under a CRC that holds this is how the client made it: not an error that it should send again.
+        let walk = batch.walk().map_err(|_| AppendError::Invalid)?;
         (walk.max_timestamp, walk.min_timestamp)
     };
     match config.timestamp_type {
