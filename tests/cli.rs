@@ -85,7 +85,13 @@ fn records_with_keys_and_headers_go_in_and_out_as_text_and_json() {
     assert!(error.contains("topic missing does not exist"), "{error}");
     let bad = cli.run(&["produce", "copy", "--format", "json"], "{}\nnonsense\n");
     assert_eq!(bad.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&bad.stderr).contains("line 2: not JSON"));
+    let error = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert!(error.contains("after 1 sent to copy: line 2: not JSON"), "{error}");
+    assert_eq!(
+        cli.ok(&["consume", "copy", "--from-beginning", "-e"], "").lines().count(),
+        3,
+        "what came before is sent"
+    );
 }
 
 #[test]

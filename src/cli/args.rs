@@ -11,7 +11,7 @@ pub(crate) struct Connect {
     #[arg(short, long, default_value = "127.0.0.1:9092", value_name = "HOST:PORT")]
     pub(crate) bootstrap: String,
     /// Give up on an unanswered request after this long
-    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: std::time::Duration,
 }
 
@@ -505,6 +505,12 @@ fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     number.checked_mul(ms).map(std::time::Duration::from_millis).ok_or_else(|| "too long".to_owned())
 }
 
+/// As [`parse_duration`], and not nothing.
+fn parse_timeout(text: &str) -> Result<std::time::Duration, String> {
+    let timeout = parse_duration(text)?;
+    if timeout.is_zero() { Err("must be longer than 0".to_owned()) } else { Ok(timeout) }
+}
+
 /// `1024`, `4k`, `1M` (powers of 1024).
 fn parse_size(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
@@ -666,6 +672,7 @@ mod tests {
         assert_eq!(ms("2"), Ok(2000));
         assert_eq!(ms("3m"), Ok(180_000));
         assert!(parse_duration("5 parsecs").is_err());
+        assert!(parse_timeout("0s").is_err() && parse_timeout("1ms").is_ok());
         assert!(parse_duration("ms").is_err());
         assert!(parse_duration("99999999999999999999h").is_err());
         assert_eq!(parse_size("4k"), Ok(4096));

@@ -42,6 +42,19 @@ impl From<Codec> for protocol::batch::Codec {
     }
 }
 
+/// The error and its causes in one line. Where an error names its cause itself that is not said twice.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Prints a line to standard output.
 pub(crate) fn say(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -108,6 +121,14 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        let error = explain(Error::Unreachable { address: "a:1".into(), source }).context("line 3");
+        assert_eq!(told(&error), "line 3: cannot reach a:1: timed out");
+        assert_eq!(told(&anyhow::anyhow!("b").context("a")), "a: b");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::common::{explain, settings};
+use super::common::{explain, settings, told};
 use super::text::{json_bytes, json_headers, write_headers};
 use super::topic::known_topic;
 use super::{ConsumeArgs, RecordFormat, UsageError, interrupt};
@@ -53,7 +53,7 @@ fn join(
 ) -> anyhow::Result<Consumer> {
     for topic in &args.topics {
         if let Err(error) = known_topic(admin, topic) {
-            eprintln!("barelog: {error:#}; waiting for it");
+            eprintln!("barelog: {}; waiting for it", told(&error));
         }
     }
     let mut limits = GroupLimits::new(group, args.topics.clone());

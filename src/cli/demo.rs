@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::common::{explain, grouped, say};
+use super::common::{explain, grouped, say, told};
 use super::{DemoArgs, UsageError, interrupt};
 use content::Content;
 use metrics::Scrape;
@@ -217,7 +217,7 @@ impl Broker {
         match Scrape::get(address) {
             Ok(scrape) => Some(scrape),
             Err(error) => {
-                eprintln!("barelog: no figures from http://{address}/metrics: {error:#}");
+                eprintln!("barelog: no figures from http://{address}/metrics: {}", told(&error));
                 None
             }
         }

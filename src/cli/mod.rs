@@ -126,7 +126,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::from(EXIT_OK);
     }
-    eprintln!("barelog: {error:#}");
+    eprintln!("barelog: {}", common::told(error));
     ExitCode::from(if error.is::<UsageError>() { EXIT_USAGE } else { EXIT_FAILED })
 }
 

@@ -45,20 +45,29 @@ pub(crate) fn run(args: &ProduceArgs) -> anyhow::Result<()> {
     let topic = producer.topic(&args.topic).map_err(explain)?;
     let mut sender = Sender { args, producer: &producer, topic, records: 0, bytes: 0 };
     let begun = Instant::now();
-    match &args.file {
+    let read = match &args.file {
         Some(path) => {
             let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-            sender.all(&mut BufReader::with_capacity(1 << 20, file))?;
+            sender.all(&mut BufReader::with_capacity(1 << 20, file))
         }
         None => {
             let stdin = std::io::stdin();
             if stdin.is_terminal() && args.format != RecordFormat::Raw {
                 eprintln!("one record a line; Ctrl-D ends");
             }
-            sender.all(&mut stdin.lock())?;
+            sender.all(&mut stdin.lock())
         }
+    };
+    // What came before a line that cannot be sent is sent, whatever the line's number.
+    let sent = producer.flush().map_err(explain);
+    if let Err(error) = read {
+        let count = grouped(sender.records);
+        return Err(match sent {
+            Ok(()) => error.context(format!("after {count} sent to {}", args.topic)),
+            Err(_) => error,
+        });
     }
-    producer.flush().map_err(explain)?;
+    sent?;
     let seconds = begun.elapsed().as_secs_f64();
     if args.json {
         let (records, bytes) = (sender.records, sender.bytes);
