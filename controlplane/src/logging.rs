@@ -46,6 +46,14 @@ impl LogLevel {
     }
 }
 
+/// Whether the text is a filter.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(filter: &str) -> Result<(), String> {
+    parse(filter).map(drop)
+}
+
 fn parse(filter: &str) -> Result<EnvFilter, String> {
     // The parser takes any word for the name of a module and an empty text for silence; neither is meant.
     let bare = filter.split(',').map(str::trim).filter(|part| !part.contains(['=', '[']));

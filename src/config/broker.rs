@@ -9,6 +9,9 @@ use super::profile::Profile;
 const INT: Kind = Kind::Int { min: -1, max: i64::MAX };
 const COUNT: Kind = Kind::Int { min: 1, max: i64::MAX };
 
+/// Most partitions that one change to the metadata may create.
+const PARTITIONS_MAX: u32 = cluster::state::PARTITIONS_PER_COMMAND_MAX;
+
 /// Every key of `barelog.toml`.
 pub const KEYS: &[Key] = &[
     Key {
@@ -81,7 +84,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "num.partitions",
-        kind: COUNT,
+        kind: Kind::Int { min: 1, max: PARTITIONS_MAX as i64 },
         default: "1",
         doc: "Partitions of a topic that is created without saying.",
     },
@@ -267,6 +270,11 @@ impl BrokerConfig {
             return Err(settings.refuse(key, None, format!("{key} is above group.max.session.timeout.ms")));
         }
         let data_dir = PathBuf::from(settings.text("data.dir").expect("has a default"));
+        if data_dir.as_os_str().is_empty() {
+            return Err(settings.refuse("data.dir", None, "data.dir is empty"));
+        }
+        let log_level = settings.text("log.level").expect("has a default");
+        controlplane::logging::check(&log_level).map_err(|why| settings.refuse("log.level", None, why))?;
         let config = Self {
             node_id: small("node.id")?,
             cluster_id: cluster_id(&settings)?,
@@ -289,7 +297,7 @@ impl BrokerConfig {
             group_members_max: count("group.max.size")?,
             producer_expiry_ms: settings.int("producer.id.expiration.ms"),
             producers_per_partition_max: count("producers.per.partition.max")?,
-            log_level: settings.text("log.level").expect("has a default"),
+            log_level,
             log_json: settings.text("log.format").as_deref() == Some("json"),
         };
         config.check()?;
@@ -311,6 +319,19 @@ impl BrokerConfig {
         if 2 * batch > profile.tail_bytes as u64 {
             return refuse(format!("message.max.bytes is {batch}, more than half of the profile's memory.tail"));
         }
+        if !(1..=PARTITIONS_MAX).contains(&self.partitions.unsigned_abs()) {
+            return refuse(format!(
+                "{} partitions of a new topic; 1 to {PARTITIONS_MAX} are possible",
+                self.partitions
+            ));
+        }
+        let mut taken = vec![("HTTP", self.http)];
+        for listener in &self.listeners {
+            if let Some((other, _)) = taken.iter().find(|(_, bind)| overlap(*bind, listener.bind)) {
+                return refuse(format!("listener {} binds {}, and so does {other}", listener.name, listener.bind));
+            }
+            taken.push((&listener.name, listener.bind));
+        }
         if !(1..=64).contains(&profile.shards) {
             return refuse(format!("{} shards; 1 to 64 are possible", profile.shards));
         }
@@ -326,6 +347,11 @@ impl BrokerConfig {
         }
         self.data_dir = dir;
     }
+}
+
+/// Whether the two cannot both be bound. Port 0 is any that is free.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() != 0 && a.port() == b.port() && (a.ip() == b.ip() || is_unspecified(a.ip()) || is_unspecified(b.ip()))
 }
 
 fn default_device(data_dir: &std::path::Path) -> PathBuf {

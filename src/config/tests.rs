@@ -49,6 +49,29 @@ fn a_wrong_type_or_range_is_named_with_its_line() {
     assert!(refused("listeners = 3").contains("unknown key listeners"));
     assert!(refused("node.id = 1\nnode.id = 2").starts_with("barelog.toml:2:"));
     assert!(refused("log.format = \"xml\"").contains("must be one of text, json"));
+    assert!(
+        refused("num.partitions = 10001").starts_with("barelog.toml:1: num.partitions must lie between 1 and 10000")
+    );
+    assert!(refused("\nlog.level = \"loud\"").starts_with("barelog.toml:2: \"loud\" is no level"));
+    assert!(refused("data.dir = \"\"").starts_with("barelog.toml:1: data.dir is empty"));
+}
+
+#[test]
+fn two_listeners_of_one_port_are_refused_before_anything_starts() {
+    let listener =
+        |name: &str, bind: &str| format!("[[listeners]]\nname = \"{name}\"\nbind = \"{bind}\"\nadvertised = \"h:1\"\n");
+    for (first, second) in
+        [("127.0.0.1:9100", "127.0.0.1:9100"), ("0.0.0.0:9100", "127.0.0.1:9100"), ("[::]:9100", "0.0.0.0:9100")]
+    {
+        let error = refused(&(listener("a", first) + &listener("b", second)));
+        assert!(error.ends_with(&format!("listener b binds {second}, and so does a")), "{error}");
+    }
+    let error = refused(&format!("http.bind = \"127.0.0.1:9100\"\n{}", listener("a", "127.0.0.1:9100")));
+    assert!(error.ends_with("and so does HTTP"), "{error}");
+    for second in ["127.0.0.1:9101", "127.0.0.2:9100"] {
+        BrokerConfig::parse("b", &(listener("a", "127.0.0.1:9100") + &listener("b", second))).unwrap();
+    }
+    BrokerConfig::parse("b", &(listener("a", "127.0.0.1:0") + &listener("b", "127.0.0.1:0"))).unwrap();
 }
 
 #[test]
