@@ -17,6 +17,8 @@ pub enum Error {
     NotCoordinator,
     /// KAFKA_STORAGE_ERROR: the group's state cannot be read from the device. Clients do not wait for this to pass.
     Unreadable,
+    /// INVALID_COMMIT_OFFSET_SIZE: the records are larger than a batch may be. Clients do not send them again.
+    TooLarge,
     /// ILLEGAL_GENERATION.
     IllegalGeneration,
     /// INCONSISTENT_GROUP_PROTOCOL.

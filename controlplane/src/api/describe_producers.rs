@@ -18,15 +18,17 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     call.bound(request.topics.iter().map(|topic| 1 + topic.partition_indexes.len()).sum())?;
     // A partition asked for a thousand times would bring its ten thousand producers a thousand times.
     let mut seen = std::collections::HashSet::new();
-    let twice = request.topics.iter().any(|t| t.partition_indexes.iter().any(|index| !seen.insert((t.name, *index))));
-    if twice {
-        return Err(DecodeError::Count);
-    }
     let _large = context.large.acquire().await.ok();
     let image = context.store.image();
     let mut questions = Vec::new();
     for topic in &request.topics {
-        questions.extend(topic.partition_indexes.iter().map(|index| partition_of(&image, topic.name, *index)));
+        questions.extend(topic.partition_indexes.iter().map(|index| {
+            if seen.insert((topic.name, *index)) {
+                partition_of(&image, topic.name, *index).map_err(Failure::from)
+            } else {
+                Err(Failure::new(ErrorCode::INVALID_REQUEST, "the partition is named twice"))
+            }
+        }));
     }
     let answers = side_by_side(questions, |partition| {
         let context = context.clone();

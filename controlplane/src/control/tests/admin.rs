@@ -317,9 +317,10 @@ async fn the_cluster_its_devices_and_producers_are_described() {
     let sizes: Vec<_> = device.topics[0].partitions.iter().map(|p| (p.partition_index, p.partition_size)).collect();
     assert_eq!(sizes, [(0, 1000), (1, 1000)]);
 
-    let topics = vec![describe_producers_request::TopicRequest { name: "t", partition_indexes: vec![0, 5] }];
+    let topics = vec![describe_producers_request::TopicRequest { name: "t", partition_indexes: vec![0, 5, 0] }];
     ask!(bench, DescribeProducersRequest { topics }, 0 => response: DescribeProducersResponse<'_>);
-    let [there, missing] = &response.topics[0].partitions[..] else { panic!("two partitions") };
+    let [there, missing, again] = &response.topics[0].partitions[..] else { panic!("three partitions") };
+    assert_eq!((again.error_code, again.active_producers.len()), (ErrorCode::INVALID_REQUEST, 0));
     assert_eq!((there.active_producers[0].producer_id, there.active_producers[0].last_sequence), (77, 9));
     assert_eq!(missing.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
 }

@@ -151,6 +151,7 @@ fn code(error: Error) -> ErrorCode {
         Error::CoordinatorNotAvailable => ErrorCode::COORDINATOR_NOT_AVAILABLE,
         Error::NotCoordinator => ErrorCode::NOT_COORDINATOR,
         Error::Unreadable => ErrorCode::KAFKA_STORAGE_ERROR,
+        Error::TooLarge => ErrorCode::INVALID_COMMIT_OFFSET_SIZE,
         Error::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
         Error::InconsistentGroupProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
         Error::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
@@ -172,7 +173,7 @@ fn code_of<T>(result: &Result<T, Error>) -> ErrorCode {
     result.as_ref().map_or_else(|error| code(*error), |_| ErrorCode::NONE)
 }
 
-/// What clients are told when records cannot be stored. All of these make them try again, so that they go on by themselves
+/// What clients are told when records cannot be stored. All but one make them try again, so that they go on by themselves
 /// when there is space again or the partition is served elsewhere.
 pub(super) fn append_error(refusal: Refusal) -> Error {
     match refusal {
@@ -180,9 +181,9 @@ pub(super) fn append_error(refusal: Refusal) -> Error {
             Error::NotCoordinator
         }
         Refusal::Busy => Error::CoordinatorLoadInProgress,
-        Refusal::Full | Refusal::Fenced | Refusal::Corrupt | Refusal::Damaged | Refusal::OutOfRange => {
-            Error::CoordinatorNotAvailable
-        }
+        // The batch is the coordinator's own: nothing can be wrong with it but its size.
+        Refusal::Corrupt => Error::TooLarge,
+        Refusal::Full | Refusal::Fenced | Refusal::Damaged | Refusal::OutOfRange => Error::CoordinatorNotAvailable,
     }
 }
 

@@ -94,6 +94,8 @@ async fn refusals_have_names_and_a_busy_data_path_is_asked_again() {
         refuse(&[refusal]);
         assert_eq!(world.commit("g", "t", 0, 2).await, ErrorCode::COORDINATOR_NOT_AVAILABLE);
     }
+    refuse(&[Refusal::Corrupt]);
+    assert_eq!(world.commit("g", "t", 0, 2).await, ErrorCode::INVALID_COMMIT_OFFSET_SIZE);
     refuse(&[Refusal::Stopping]);
     assert_eq!(world.commit("g", "t", 0, 2).await, ErrorCode::NOT_COORDINATOR);
     assert_eq!(world.offset("g", "t", 0).await, 1);
