@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn copy_continues_both_sums_over_any_split() {
         let sums = Checksums::portable();
-        let bytes: alloc::vec::Vec<u8> = (0..40_000u32).map(|i| (i * 7) as u8).collect();
+        let bytes: alloc::vec::Vec<u8> = (0..40_000u32).map(|i| (i * 7).to_le_bytes()[0]).collect();
         let whole = ((sums.crc32c)(0, &bytes), (sums.crc64)(0, &bytes));
         for split in [0, 1, 16_384, 39_999] {
             let mut to = alloc::vec![0u8; bytes.len()];

@@ -236,6 +236,17 @@ pub struct Image {
     pub partitions_below: PartitionId,
 }
 
+impl Image {
+    /// Topic and index of a partition. Looks through all topics: for what happens rarely.
+    #[must_use]
+    pub fn name_of(&self, partition: PartitionId) -> Option<(&Arc<str>, usize)> {
+        self.topics.values().find_map(|topic| {
+            let index = topic.partitions.iter().position(|entry| entry.id == partition)?;
+            Some((&topic.name, index))
+        })
+    }
+}
+
 /// What changed from one image to the next, so that a shard need not compare them.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {

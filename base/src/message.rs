@@ -150,6 +150,19 @@ pub enum ShardCommand {
     },
     /// Retained bytes of every partition of this shard (DescribeLogDirs, metrics).
     Sizes,
+    /// Records of this shard that are known to be damaged.
+    Damage,
+}
+
+/// Offsets of a partition that cannot be read: what lay there is damaged on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DamagedRange {
+    /// Whose.
+    pub partition: PartitionId,
+    /// The first offset of it that is known to be lost; where a whole unit is, some before it may be, too.
+    pub first: Offset,
+    /// The first offset behind it: there a reader goes on.
+    pub next: Offset,
 }
 
 /// A partition's ends.
@@ -201,6 +214,8 @@ pub enum Outcome {
     Producers(Vec<ProducerInfo>),
     /// By partition.
     Sizes(Vec<(PartitionId, Bounds)>),
+    /// By partition and offset.
+    Damage(Vec<DamagedRange>),
 }
 
 /// Why a shard refused. The edge maps each to one Kafka error.
@@ -221,7 +236,10 @@ pub enum Refusal {
     /// The batch is malformed or its CRC does not match.
     Corrupt,
     /// The stored data is damaged there.
-    Damaged,
+    Damaged {
+        /// The next offset that may be read.
+        next: Offset,
+    },
     /// The write tail's budget is used up; ask again.
     Busy,
     /// The shard is shutting down.

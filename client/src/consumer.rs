@@ -501,6 +501,11 @@ impl Machine {
                     out.push(Effect::Failed { slot, code });
                 }
             },
+            // Retriable for a producer; a reader is told the same again and again.
+            ErrorCode::CORRUPT_MESSAGE => {
+                part.not_before = not_before;
+                out.push(Effect::Failed { slot, code });
+            }
             _ => {
                 part.not_before = not_before;
                 out.push(if code.retriable() { Effect::WantMetadata } else { Effect::Failed { slot, code } });

@@ -38,7 +38,7 @@ impl From<Refusal> for Failure {
             Refusal::Fenced => ErrorCode::KAFKA_STORAGE_ERROR,
             // Not KAFKA_STORAGE_ERROR, which clients repeat for ever without a word.
             Refusal::Full => ErrorCode::POLICY_VIOLATION,
-            Refusal::Corrupt | Refusal::Damaged => ErrorCode::CORRUPT_MESSAGE,
+            Refusal::Corrupt | Refusal::Damaged { .. } => ErrorCode::CORRUPT_MESSAGE,
             Refusal::Busy => ErrorCode::REQUEST_TIMED_OUT,
             Refusal::Stopping => ErrorCode::NOT_LEADER_OR_FOLLOWER,
         };

@@ -1,4 +1,4 @@
-//! HTTP on a port of its own: `/metrics`, `/health`, `/log-level`. Never served by a shard.
+//! HTTP on a port of its own: `/metrics`, `/health`, `/damage`, `/log-level`. Never served by a shard.
 
 mod connections;
 pub mod metrics;
@@ -175,6 +175,7 @@ pub fn router(state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/metrics", get(get_metrics))
         .route("/health", get(get_health))
+        .route("/damage", get(get_damage))
         .route("/log-level", get(get_log_level).put(put_log_level))
         // A filter for the log is the only body there is.
         .layer(DefaultBodyLimit::max(4 << 10))
@@ -229,6 +230,48 @@ async fn get_health(State(state): State<Arc<HttpState>>) -> Response {
     let (code, status) =
         if reasons.is_empty() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "degraded") };
     (code, axum::Json(HealthReport { status: status.to_owned(), reasons })).into_response()
+}
+
+/// The body of `/damage`.
+#[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct DamageReport {
+    /// By topic, partition and offset.
+    pub ranges: Vec<DamageRow>,
+    /// Whether every shard has answered.
+    pub complete: bool,
+}
+
+/// Records that cannot be read.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DamageRow {
+    /// Of which topic.
+    pub topic: String,
+    /// Of which partition of it.
+    pub partition: usize,
+    /// The first offset that is known to be lost.
+    pub first: i64,
+    /// The first offset behind it: a reader goes on there.
+    pub next: i64,
+}
+
+async fn get_damage(State(state): State<Arc<HttpState>>) -> axum::Json<DamageReport> {
+    let image = state.store.image();
+    let mut report = DamageReport { ranges: Vec::new(), complete: true };
+    for index in 0..state.shards.count() {
+        let shard = ShardId(u16::try_from(index).expect("there are fewer shards than 65,536"));
+        let Ok(Outcome::Damage(ranges)) = state.shards.ask(shard, ShardCommand::Damage, SHARD_BOUND).await else {
+            report.complete = false;
+            continue;
+        };
+        for range in ranges {
+            if let Some((topic, partition)) = image.name_of(range.partition) {
+                let (first, next) = (range.first.0, range.next.0);
+                report.ranges.push(DamageRow { topic: topic.to_string(), partition, first, next });
+            }
+        }
+    }
+    report.ranges.sort_unstable();
+    axum::Json(report)
 }
 
 async fn get_log_level(State(state): State<Arc<HttpState>>) -> String {

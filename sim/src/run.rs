@@ -209,7 +209,7 @@ impl Run {
                     let from = if told { next.max(base) } else { next };
                     next = self.logs[&id].check_served(from, &bytes)?;
                 }
-                (ReadOutcome::Damaged { next: after }, _) if after.0 > next && after <= bounds.high_watermark => {
+                (ReadOutcome::Damaged { next: after, .. }, _) if after.0 > next && after <= bounds.high_watermark => {
                     self.summary.lost += 1;
                     next = after.0;
                 }
@@ -670,7 +670,9 @@ impl Run {
         self.faulty = false;
         let (world, reports) = recover::open(rest, &mut self.epoch, &mut self.chance)?;
         for report in &reports {
-            let damaged = !(report.damage.is_empty() && report.holes.is_empty() && report.damaged_batches.is_empty());
+            let damage = [&report.damage[..], &report.holes].concat();
+            let damaged =
+                !(damage.is_empty() && report.damaged_batches.is_empty() && report.damaged_controls.is_empty());
             let harmed = report.closed.is_some() || damaged;
             if self.checked && harmed {
                 return Err(format!("nothing was harmed, and yet {report:?}"));

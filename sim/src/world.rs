@@ -322,7 +322,7 @@ impl World {
             Effect::Checkpoint { journal, bytes, replace } => {
                 return Some(Op::Checkpoint { journal, bytes, replace });
             }
-            Effect::Advanced { .. } => {}
+            Effect::Advanced { .. } | Effect::Damaged { .. } => {}
             Effect::Committed { journal, upto } => {
                 let before = self.told.committed.insert(journal, upto);
                 assert!(before.is_none_or(|before| before <= upto), "the commit position of {journal} fell");

@@ -186,7 +186,7 @@ fn read_damaged(run: &mut Run, id: PartitionId) -> usize {
     while next < end {
         match run.fetch(id, next, 100_000).unwrap() {
             (ReadOutcome::Data { .. }, bytes) => next = run.logs[&id].check_served(next, &bytes).unwrap(),
-            (ReadOutcome::Damaged { next: after }, _) => {
+            (ReadOutcome::Damaged { next: after, .. }, _) => {
                 assert!(after.0 > next && after.0 <= end, "partition {id} at {next}: damaged up to {after} of {end}");
                 lost += run.logs[&id].acked.range(next..after.0).count();
                 next = after.0;

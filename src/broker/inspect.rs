@@ -220,7 +220,9 @@ fn show<W: std::io::Write>(args: &InspectArgs, item: Item, out: &mut Lines<W>) -
         Item::Damage { from, to, why } => out.line("damage", json!({"from": from.0, "to": to.0, "why": why})),
         Item::Unreadable { from, why } => out.line("damage", json!({"from": from.0, "unreadable": why})),
         Item::Unit(unit) if args.show == InspectWhat::Units => show_unit(&unit, out),
-        Item::Unit(unit) if args.show == InspectWhat::Frames => show_frames(args, &unit, out),
+        Item::Unit(unit) if matches!(args.show, InspectWhat::Frames | InspectWhat::Damage) => {
+            show_frames(args, &unit, out)
+        }
         Item::Footer(footer) if args.show == InspectWhat::Index => show_footer(args, &footer, out),
         Item::Unit(_) | Item::Footer(_) => Ok(()),
     }
@@ -249,7 +251,10 @@ fn show_frames<W: std::io::Write>(args: &InspectArgs, unit: &UnitRow, out: &mut 
         Ok(frames) => frames,
         Err(why) => return out.line("damage", json!({"from": position, "why": why})),
     };
-    let wanted = |frame: &&FrameRow| args.partition.is_none_or(|partition| partition == frame.partition.0);
+    let wanted = |frame: &&FrameRow| {
+        args.partition.is_none_or(|partition| partition == frame.partition.0)
+            && !(args.show == InspectWhat::Damage && frame.intact)
+    };
     for frame in frames.iter().filter(wanted) {
         out.line(
             "frame",

@@ -257,8 +257,13 @@ pub(super) fn log_report(report: &JournalReport) {
             "damaged; what can be read of it is served"
         );
     }
-    for (partition, offset) in &report.damaged_batches {
-        tracing::error!(journal, partition = partition.0, offset = offset.0, "this batch is damaged");
+    // Damaged batches are told of by the shard, which knows their topics.
+    for position in &report.damaged_controls {
+        tracing::error!(
+            journal,
+            position = position.0,
+            "a control frame is damaged; what it said may be known from elsewhere"
+        );
     }
     for lost in &report.lost {
         tracing::error!(

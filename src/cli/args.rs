@@ -105,6 +105,8 @@ pub(crate) enum InspectWhat {
     Units,
     /// Every frame: partition, offsets, bytes, whether it is intact
     Frames,
+    /// What is damaged only: stretches without a unit, units without frames, frames without their bytes
+    Damage,
     /// The index: partition to runs of offsets and positions
     Index,
 }
@@ -262,6 +264,24 @@ pub(crate) enum TopicCommand {
         delete_before: Vec<(i32, i64)>,
         #[command(flatten)]
         connect: Connect,
+    },
+    /// List records that are damaged on the device, and the offset at which their readers go on
+    #[command(after_help = "Examples:\n  barelog topic damage\n  barelog topic damage orders --json\n\n\
+                            Damage is known once a start or a read has come upon it. A read of it gets CORRUPT_MESSAGE. One \
+                            consumer goes on\nat NEXT (`barelog group reset-offsets GROUP --topic TOPIC:PARTITION --to-offset NEXT`), \
+                            all of them once the\nrecords before it are deleted (`barelog topic alter TOPIC --delete-before \
+                            PARTITION:NEXT`); what can still be read\nbefore NEXT is deleted with them. Unlike the other \
+                            commands this one asks the broker's HTTP port.")]
+    Damage {
+        /// Only of these topics
+        #[arg(value_name = "TOPIC")]
+        topics: Vec<String>,
+        /// Where the broker serves /damage and /metrics
+        #[arg(long, default_value = "127.0.0.1:9644", value_name = "HOST:PORT")]
+        metrics: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Delete topics and all their records
     Delete {

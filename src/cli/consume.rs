@@ -5,6 +5,7 @@ use client::driver::{OffsetSpec, Record, TopicOffsets};
 use client::group::Limits as GroupLimits;
 use client::metadata::Topic;
 use client::{Client, Consumer, ConsumerConfig, Error, Settings};
+use protocol::error::ErrorCode;
 use serde_json::json;
 use std::io::{BufWriter, Stdout, Write};
 use std::ops::ControlFlow;
@@ -17,6 +18,10 @@ use super::{ConsumeArgs, RecordFormat, UsageError, interrupt};
 
 /// How long a poll waits before Ctrl-C is looked at.
 const TICK: Duration = Duration::from_millis(100);
+
+/// What to do where records are damaged on the device.
+const DAMAGED: &str = "records are damaged there; `barelog topic damage` names the offset behind them, at which --offset (with \
+                       --group: `barelog group reset-offsets`) goes on";
 
 pub(crate) fn run(args: &ConsumeArgs) -> anyhow::Result<()> {
     if args.group.is_none() && args.topics.len() > 1 {
@@ -119,6 +124,17 @@ impl Reading<'_> {
     }
 
     fn group(&mut self, mut consumer: Consumer, admin: &mut Client) -> anyhow::Result<()> {
+        let read = self.assigned(&mut consumer, admin);
+        if read.as_ref().is_err_and(|error| error.is::<std::io::Error>()) {
+            // What could not be printed is not committed.
+            return read;
+        }
+        // Whatever else ended it, the others need not wait for this member to be missed.
+        let closed = consumer.close().map_err(explain);
+        read.and(closed)
+    }
+
+    fn assigned(&mut self, consumer: &mut Consumer, admin: &mut Client) -> anyhow::Result<()> {
         let mut known = None;
         let mut ends = TopicOffsets::new();
         while !interrupt::requested() && !self.is_full() {
@@ -131,13 +147,13 @@ impl Reading<'_> {
                     ends = admin.list_offsets(&wanted).map_err(explain)?;
                     known = Some(consumer.generation());
                 }
-                if at_end(&consumer, &ends) {
+                if at_end(consumer, &ends) {
                     break;
                 }
             }
-            self.poll(&mut consumer)?;
+            self.poll(consumer)?;
         }
-        consumer.close().map_err(explain)
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -170,7 +186,12 @@ impl Reading<'_> {
                 std::thread::sleep(10 * TICK);
                 Ok(())
             }
-            Err(error) => Err(explain(error)),
+            Err(error) => {
+                self.out.flush()?;
+                let damaged = error.code() == Some(ErrorCode::CORRUPT_MESSAGE);
+                let error = explain(error);
+                Err(if damaged { error.context(DAMAGED) } else { error })
+            }
         }
     }
 

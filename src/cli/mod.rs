@@ -8,6 +8,7 @@ mod common;
 mod consume;
 mod demo;
 mod group;
+mod http;
 mod interrupt;
 mod produce;
 mod text;

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use client::driver::{NewTopic, OffsetSpec};
 use client::metadata::{Partition, Topic};
 use client::{Client, Error};
+use controlplane::http::{DamageReport, DamageRow};
 use protocol::error::ErrorCode;
 use serde_json::{Value, json};
 
@@ -44,6 +45,7 @@ pub(crate) fn run(args: TopicArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        TopicCommand::Damage { topics, metrics, json } => damage(&topics, &metrics, json),
         TopicCommand::Delete { topics, if_exists, connect } => delete(&mut admin(&connect)?, &topics, if_exists),
     }
 }
@@ -131,6 +133,23 @@ fn describe(admin: &mut Client, names: &[String], all_configs: bool, json: bool)
         print_topic(topic)?;
     }
     Ok(())
+}
+
+fn damage(topics: &[String], address: &str, json: bool) -> anyhow::Result<()> {
+    let body = super::http::get(address, "/damage")
+        .with_context(|| format!("no word of damage from http://{address}/damage; --metrics names another address"))?;
+    let mut report: DamageReport = serde_json::from_str(&body).context("the answer is none of a Barelog broker's")?;
+    report.ranges.retain(|row| topics.is_empty() || topics.contains(&row.topic));
+    if !report.complete {
+        eprintln!("barelog: a part of the broker does not answer; there may be more");
+    }
+    if json {
+        return say_json(&serde_json::to_value(&report.ranges)?);
+    }
+    let row = |row: &DamageRow| {
+        vec![row.topic.clone(), row.partition.to_string(), row.first.to_string(), row.next.to_string()]
+    };
+    say_table(&["TOPIC", "PARTITION", "FIRST", "NEXT"], report.ranges.iter().map(row))
 }
 
 /// A topic that is there.

@@ -51,6 +51,10 @@ pub struct ShardStats {
     pub device_bytes_read: Counter,
     /// Journals that were fenced after an I/O error.
     pub journals_fenced: Counter,
+    /// Ranges of offsets that are known to be damaged.
+    pub damaged_ranges: Counter,
+    /// Reads refused because what they asked for is damaged.
+    pub damaged_reads: Counter,
     /// Open connections.
     pub connections: Counter,
     /// Connections ever accepted.
@@ -112,6 +116,8 @@ impl Default for ShardStats {
             device_reads: Counter::default(),
             device_bytes_read: Counter::default(),
             journals_fenced: Counter::default(),
+            damaged_ranges: Counter::default(),
+            damaged_reads: Counter::default(),
             connections: Counter::default(),
             connections_opened: Counter::default(),
             connections_idle_closed: Counter::default(),
@@ -211,6 +217,8 @@ pub const METRICS: &[Metric] = metrics![
     "barelog_device_reads" "" Counter device_reads, "Device reads submitted.";
     "barelog_device_read" "bytes" Counter device_bytes_read, "Bytes read from devices.";
     "barelog_journals_fenced" "" Counter journals_fenced, "Journals that take no more appends after an I/O error.";
+    "barelog_damaged_ranges" "" Gauge damaged_ranges, "Ranges of offsets that are damaged on the device, found by a start or by a read, and not deleted yet; GET /damage lists them.";
+    "barelog_damaged_reads" "" Counter damaged_reads, "Reads refused as CORRUPT_MESSAGE because what they asked for is damaged on the device.";
     "barelog_connections" "" Gauge connections, "Open connections.";
     "barelog_connections_opened" "" Counter connections_opened, "Connections accepted.";
     "barelog_connections_idle_closed" "" Counter connections_idle_closed, "Connections closed after connections.max.idle.ms.";

@@ -108,6 +108,18 @@ fn an_offset_out_of_range_does_what_was_asked_for() {
 }
 
 #[test]
+fn damage_is_told_and_a_seek_behind_it_goes_on() {
+    let mut machine = machine(Limits::default(), &[Start::Offset(5)]);
+    let request = fetch(&poll(&mut machine, T0));
+    let mut out = Vec::new();
+    machine.fetched(T0, request.token, &[fetched(0, ErrorCode::CORRUPT_MESSAGE, &[])], &mut out);
+    assert_eq!(out, [Effect::Failed { slot: Slot(0), code: ErrorCode::CORRUPT_MESSAGE }]);
+    assert_eq!(poll(&mut machine, T0.plus_ms(99)), [], "no busy loop");
+    machine.seek(Slot(0), Start::Offset(9));
+    assert_eq!(fetch(&poll(&mut machine, T0.plus_ms(99))).parts[0].offset, 9);
+}
+
+#[test]
 fn a_moved_leader_is_waited_for_without_a_busy_loop() {
     let mut machine = machine(Limits::default(), &[Start::Offset(5)]);
     let request = fetch(&poll(&mut machine, T0));

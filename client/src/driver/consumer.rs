@@ -261,7 +261,13 @@ impl Consumer {
             let ready = !self.chunks.is_empty();
             // Even with records at hand: heartbeats, commits, and the next fetch leaves before these are consumed.
             let left = until(self.clock.now(), end);
-            self.turn(if ready { Duration::ZERO } else { left })?;
+            if let Err(error) = self.turn(if ready { Duration::ZERO } else { left }) {
+                if self.chunks.is_empty() {
+                    return Err(error);
+                }
+                // What was fetched before it is given first.
+                self.failure.get_or_insert(error);
+            }
             while let Some(mut chunk) = self.chunks.pop_front() {
                 let given = self.give(&mut chunk, &mut take);
                 if chunk.pieces.is_empty() {

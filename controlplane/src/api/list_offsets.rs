@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use base::image::PartitionEntry;
-use base::message::{Outcome, ShardCommand};
+use base::message::{Outcome, Refusal, ShardCommand};
 use base::{Offset, WallMs};
 use protocol::batch::{BatchView, Batches};
 use protocol::error::ErrorCode;
@@ -17,7 +17,7 @@ use super::Call;
 use crate::codec::{CodecError, decompress};
 use crate::context::{Context, check_epoch, partition_of, unexpected};
 use crate::errors::Failure;
-use crate::shards::side_by_side;
+use crate::shards::{ShardError, side_by_side};
 
 /// Most bytes that a batch's records may take decompressed. Ten times the default of `max.message.bytes`; beyond it the answer
 /// is the batch's first offset, so that a consumer reads a little more rather than too little.
@@ -153,9 +153,15 @@ async fn look_behind(
 ) -> Result<Found, Failure> {
     for _ in 0..BATCHES_BEHIND_MAX {
         let command = ShardCommand::Read { partition: partition.id, offset, bytes_max: READ_BYTES };
-        let bytes = match context.ask(partition.shard, command).await? {
-            Outcome::Records(bytes, _) => bytes,
-            other => return Err(unexpected(&other)),
+        let bytes = match context.shards.ask(partition.shard, command, context.settings.shard_bound).await {
+            Ok(Outcome::Records(bytes, _)) => bytes,
+            Ok(other) => return Err(unexpected(&other)),
+            // What is damaged has no timestamp any more.
+            Err(ShardError::Refused(Refusal::Damaged { next })) => {
+                offset = next;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         };
         let mut last = None;
         for view in Batches::new(&bytes) {

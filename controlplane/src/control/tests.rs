@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use base::image::Advertised;
-use base::message::{Bounds, Outcome, ProducerInfo, Refusal, ShardCommand, ToShard};
+use base::message::{Bounds, DamagedRange, Outcome, ProducerInfo, Refusal, ShardCommand, ToShard};
 use base::{Epoch, Offset, PartitionId, ProducerEpoch, ProducerId, WallMs};
 use cluster::Local;
 use cluster::command::DeviceUuid;
@@ -30,6 +30,7 @@ use crate::metadata::{MetadataFile, SingleStore};
 pub(crate) struct FakeShards {
     logs: Mutex<HashMap<PartitionId, FakeLog>>,
     answers: Mutex<HashMap<u64, oneshot::Sender<Option<Vec<u8>>>>>,
+    pub(crate) damage: Mutex<Vec<DamagedRange>>,
     /// Apply messages are not answered while it is set.
     pub(crate) deaf: std::sync::atomic::AtomicBool,
 }
@@ -72,6 +73,11 @@ impl FakeShards {
         match command {
             ShardCommand::Append { .. } => Err(Refusal::Full),
             ShardCommand::Read { partition, offset, .. } => {
+                let holds =
+                    |range: &&DamagedRange| range.partition == partition && (range.first..range.next).contains(&offset);
+                if let Some(range) = self.damage.lock().unwrap().iter().find(holds) {
+                    return Err(Refusal::Damaged { next: range.next });
+                }
                 let log = log(partition)?;
                 let from = |batch: &&Vec<u8>| BatchView::check_stored(batch).unwrap().last_offset() >= offset.0;
                 let bytes: Vec<u8> = log.batches.iter().filter(from).flatten().copied().collect();
@@ -108,6 +114,7 @@ impl FakeShards {
                     last_timestamp: WallMs(5),
                 }]))
             }
+            ShardCommand::Damage => Ok(Outcome::Damage(self.damage.lock().unwrap().clone())),
             ShardCommand::Sizes => Ok(Outcome::Sizes(logs.iter().map(|(id, log)| (*id, log.bounds())).collect())),
         }
     }

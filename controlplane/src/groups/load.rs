@@ -17,8 +17,6 @@ use crate::dataplane::{DataPlane, Records};
 const READ_BYTES: usize = 1 << 20;
 /// Pause before a question that was refused is asked again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// Offsets tried one by one behind damage, before the steps grow.
-const SMALL_STEPS: u32 = 64;
 
 /// One partition to read.
 pub(super) struct Load<D> {
@@ -70,10 +68,9 @@ impl<D: DataPlane> Load<D> {
                 if self.reports.is_closed() {
                     return;
                 }
-                if let Ok(bounds) = self.data.bounds(self.partition).await
-                    && (bounds.log_start >= bounds.log_end
-                        || self.data.read(self.partition, bounds.log_start, 1).await.is_ok())
-                {
+                let Ok(bounds) = self.data.bounds(self.partition).await else { continue };
+                let read = self.data.read(self.partition, bounds.log_start, 1).await;
+                if bounds.log_start >= bounds.log_end || matches!(read, Ok(_) | Err(Refusal::Damaged { .. })) {
                     break;
                 }
             }
@@ -111,7 +108,12 @@ impl<D: DataPlane> Load<D> {
                     let now = self.bounds().await?;
                     next = now.log_start.max(next.plus(1)).min(first.log_end);
                 }
-                Err(Refusal::Damaged) => next = behind_damage(&**data, partition, next, first.log_end).await,
+                Err(Refusal::Damaged { next: behind }) => {
+                    // What lies between is lost: a commit then stands at an older offset.
+                    let behind = behind.max(next.plus(1)).min(first.log_end);
+                    tracing::error!(?partition, from = %next, to = %behind, "records of consumer groups are damaged on the device and skipped");
+                    next = behind;
+                }
                 Err(refusal) => self.refused(&mut wait, refusal).await?,
             }
         }
@@ -151,20 +153,4 @@ impl<D: DataPlane> Load<D> {
         tokio::time::sleep(pause).await;
         Ok(())
     }
-}
-
-/// The next offset that can be read, or `end`. What lies between is lost: a commit then stands at an older offset.
-async fn behind_damage<D: DataPlane>(data: &D, partition: PartitionId, from: Offset, end: Offset) -> Offset {
-    let (mut at, mut step) = (from, 1);
-    for tries in 0u32.. {
-        if tries >= SMALL_STEPS {
-            step *= 2;
-        }
-        at = at.plus(step).min(end);
-        if at >= end || !matches!(data.read(partition, at, 1).await, Err(Refusal::Damaged)) {
-            break;
-        }
-    }
-    tracing::error!(?partition, %from, to = %at, "records of consumer groups are damaged on the device and skipped");
-    at
 }

@@ -4,6 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
+use base::Offset;
+use base::message::DamagedRange;
+
 use super::*;
 use crate::control::tests::{Bench, FakeLog};
 use crate::logging;
@@ -55,6 +58,31 @@ impl Served {
         let (status, body) = self.ask("GET", "/health", "").await;
         (status, serde_json::from_str(&body).unwrap())
     }
+}
+
+#[tokio::test]
+async fn damage_is_listed_by_topic_partition_and_offset() {
+    let served = serve_bench().await;
+    let (status, body) = served.ask("GET", "/damage", "").await;
+    assert_eq!((status, body.as_str()), (200, r#"{"ranges":[],"complete":true}"#));
+    served.bench.topic("t", vec![FakeLog::default(), FakeLog::default()]).await;
+    served.bench.topic("s", vec![FakeLog::default()]).await;
+    let image = served.state.store.image();
+    let id = |topic: &str, index: usize| image.topics.get(topic).unwrap().partitions[index].id;
+    let range = |partition, first, next| DamagedRange { partition, first: Offset(first), next: Offset(next) };
+    *served.bench.shards.damage.lock().unwrap() = vec![
+        range(id("t", 1), 40, 50),
+        range(id("t", 1), 7, 9),
+        range(id("s", 0), 0, 3),
+        range(PartitionId(999), 1, 2),
+    ];
+    let (_, body) = served.ask("GET", "/damage", "").await;
+    let report: DamageReport = serde_json::from_str(&body).unwrap();
+    // The bench's two shards give the same answer.
+    let mut rows: Vec<_> = report.ranges.iter().map(|row| (&*row.topic, row.partition, row.first, row.next)).collect();
+    rows.dedup();
+    assert_eq!(rows, [("s", 0, 0, 3), ("t", 1, 7, 9), ("t", 1, 40, 50)]);
+    assert!(report.complete);
 }
 
 #[tokio::test]

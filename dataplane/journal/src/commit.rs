@@ -116,6 +116,7 @@ impl<A: Arena> Store<A> {
             }
         }
         self.submit_flushes(out);
+        self.tell_damage(out);
     }
 
     /// The first unit of this process in a journal: an epoch start, alone.

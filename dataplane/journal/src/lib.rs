@@ -13,6 +13,7 @@ mod append;
 mod checkpoint;
 mod cold;
 mod commit;
+mod damage;
 pub mod device;
 pub mod format;
 mod index;

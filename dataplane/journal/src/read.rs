@@ -76,7 +76,11 @@ impl<A: Arena> Store<A> {
             return read_tail(journal, partition, number, bytes_max, at_least_one, arena, slices);
         }
         let limit = Limit { bytes_max, at_least_one, one: false };
-        self.read_cold(slot, id, from, limit, arena, slices, out)
+        let outcome = self.read_cold(slot, id, from, limit, arena, slices, out);
+        if let ReadOutcome::Damaged { first, next } = outcome {
+            self.note_damage(id, first, next, out);
+        }
+        outcome
     }
 
     /// Reads through windows.
@@ -102,10 +106,10 @@ impl<A: Arena> Store<A> {
             let (extent, position, until, offsets) = match self.find_run(slot, id, wanted, skip, arena, out) {
                 Found::Run { extent, position, until, offsets } => (extent, position, until, offsets),
                 Found::Pending => return ReadOutcome::Pending,
-                Found::Nothing => return ReadOutcome::Damaged { next: high_watermark },
+                Found::Nothing => return ReadOutcome::Damaged { first: from, next: high_watermark },
             };
             if offsets.is_some_and(|(first, _)| first >= high_watermark) {
-                return ReadOutcome::Damaged { next: high_watermark };
+                return ReadOutcome::Damaged { first: from, next: high_watermark };
             }
             let mut at = position;
             while at < until {
@@ -120,11 +124,11 @@ impl<A: Arena> Store<A> {
                     // A recorded gap is larger than what any batch holds, and is passed over; a smaller hole is damage.
                     let missing = frame.base > from && frame.base.0 - from.0 < i64::from(i32::MAX);
                     if missing || !frame.intact {
-                        let next = if missing { frame.base } else { frame.last.plus(1) };
-                        return ReadOutcome::Damaged { next: next.min(high_watermark) };
+                        let (first, next) = if missing { (from, frame.base) } else { (frame.base, frame.last.plus(1)) };
+                        return ReadOutcome::Damaged { first: first.min(from), next: next.min(high_watermark) };
                     }
                     if wanted > from {
-                        return ReadOutcome::Damaged { next: frame.base };
+                        return ReadOutcome::Damaged { first: from, next: frame.base };
                     }
                     let (outcome, exhausted) = take_frames(frames, high_watermark, limit, block, arena, slices);
                     if exhausted {
@@ -140,7 +144,7 @@ impl<A: Arena> Store<A> {
                 None => skip = extent + 1,
             }
             if wanted >= high_watermark {
-                return ReadOutcome::Damaged { next: high_watermark };
+                return ReadOutcome::Damaged { first: from, next: high_watermark };
             }
         }
     }

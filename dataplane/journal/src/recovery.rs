@@ -13,6 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use base::image::JournalEntry;
+use base::message::DamagedRange;
 use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
 
 use crate::device::{Claim, Device, DeviceError, Found, Pair};
@@ -92,8 +93,10 @@ pub struct JournalReport {
     pub damage: Vec<Damage>,
     /// What is damaged below the checkpoint, where an index had to be made anew: its records are gone, no state is.
     pub holes: Vec<Damage>,
-    /// Single batches whose payload is damaged: (partition, base offset).
-    pub damaged_batches: Vec<(PartitionId, Offset)>,
+    /// Single batches whose payload is damaged.
+    pub damaged_batches: Vec<DamagedRange>,
+    /// Units with control frames whose payload is damaged. What they said may be known from elsewhere.
+    pub damaged_controls: Vec<Position>,
     /// Partitions that resume after a gap.
     pub lost: Vec<LostOffsets>,
 }
@@ -344,6 +347,7 @@ impl<A: base::memory::Arena> Store<A> {
             journal.damage = Some((*last, gap_records(bytes)));
         }
         let damage = journal.damage;
+        report.damaged_batches.iter().for_each(|range| self.damaged.recovered(*range));
         for (_, mut partition) in fold.partitions {
             partition.journal = slot;
             if let Some((last, records)) = damage

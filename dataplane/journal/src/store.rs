@@ -8,11 +8,12 @@ use alloc::collections::VecDeque;
 
 use base::image::{JournalEntry, SeededHash, SeededMap, TopicConfig};
 use base::memory::{Arena, Block};
-use base::message::{Bounds, ProducerInfo};
+use base::message::{Bounds, DamagedRange, ProducerInfo};
 use base::{BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
 use protocol::batch::BatchView;
 
 use crate::cold::Cold;
+use crate::damage::Damaged;
 use crate::format::Label;
 use crate::journal::Journal;
 use crate::lane::Lane;
@@ -125,6 +126,8 @@ pub enum Effect {
     ReadReady { partition: PartitionId },
     /// The journal takes no more appends; what it holds committed still serves where it can be read.
     Fenced { journal: JournalId, reason: String },
+    /// Offsets were found damaged that were not known to be; once for each range.
+    Damaged { range: DamagedRange },
     /// A flush failed: tell the other shards ([`Event::DeviceFailed`]) before they advance a durable position there.
     DeviceFailed { device: DeviceIndex, reason: String },
 }
@@ -180,8 +183,11 @@ pub enum ReadOutcome {
     Pending,
     /// Below log start or above log end.
     OutOfRange,
-    /// The stored bytes are damaged; the next readable offset.
+    /// The stored bytes are damaged.
     Damaged {
+        /// The first offset that is known to be lost: the one asked for, or the base of the batch that holds it.
+        first: Offset,
+        /// The next readable offset.
         next: Offset,
     },
     UnknownPartition,
@@ -203,6 +209,8 @@ pub struct Store<A: Arena> {
     pub(crate) cold: Cold,
     /// Partitions whose last cold read failed on the device: the next read says so, once.
     pub(crate) cold_errors: Vec<PartitionId>,
+    /// Offsets known to be damaged.
+    pub(crate) damaged: Damaged,
     /// Searches by offset that wait for a footer.
     pub(crate) lookups: Vec<Progress>,
     /// Searches by time that wait for a footer.
@@ -294,6 +302,7 @@ impl<A: Arena> Store<A> {
             partitions: Partitions::new(hash),
             cold: Cold::default(),
             cold_errors: Vec::new(),
+            damaged: Damaged::default(),
             lookups: Vec::new(),
             searches: Vec::new(),
             swept: 0,

@@ -306,6 +306,7 @@ impl World {
                 | Effect::Committed { .. }
                 | Effect::ReadReady { .. }
                 | Effect::Fenced { .. }
+                | Effect::Damaged { .. }
                 | Effect::DeviceFailed { .. } => self.told.push(effect),
                 other => self.asked.push(other),
             }

@@ -92,7 +92,8 @@ impl<A: Arena> Store<A> {
                 (Runs::Found(run), Some(timestamp)) => {
                     let within = (run, log_start, high_watermark);
                     match self.batch_in(search.id, within, timestamp, arena, slices, out) {
-                        ReadOutcome::Empty => {}
+                        // What is damaged has no timestamp any more: one behind it serves.
+                        ReadOutcome::Empty | ReadOutcome::Damaged { .. } => {}
                         other => return other,
                     }
                 }
@@ -117,6 +118,7 @@ impl<A: Arena> Store<A> {
         match search.best {
             Some(run) => {
                 let within = (run, log_start, high_watermark);
+                // Where it is damaged, to name another, or none, would be wrong.
                 self.batch_in(search.id, within, run.max_timestamp, arena, slices, out)
             }
             None => ReadOutcome::Empty,
@@ -157,7 +159,7 @@ impl<A: Arena> Store<A> {
                     from = last.plus(1);
                     slices.truncate(before);
                 }
-                ReadOutcome::Damaged { next } => from = next,
+                ReadOutcome::Damaged { next, .. } => from = next,
                 ReadOutcome::Pending => {
                     search.walked = Some(from);
                     return ReadOutcome::Pending;
@@ -168,7 +170,8 @@ impl<A: Arena> Store<A> {
         ReadOutcome::Empty
     }
 
-    /// The first committed batch of a run whose highest timestamp is at least `timestamp`.
+    /// The first committed batch of a run whose highest timestamp is at least `timestamp`. Where there is none and something of
+    /// the run is damaged, that.
     fn batch_in(
         &mut self,
         id: PartitionId,
@@ -179,6 +182,7 @@ impl<A: Arena> Store<A> {
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
         let mut from = run.first.max(log_start);
+        let mut found = ReadOutcome::Empty;
         while from <= run.last && from < high_watermark {
             let before = slices.len();
             match self.read_from(id, from, 1, true, arena, slices, out) {
@@ -193,10 +197,13 @@ impl<A: Arena> Store<A> {
                     from = Offset(batch.last_offset()).plus(1);
                     slices.truncate(before);
                 }
-                ReadOutcome::Damaged { next } => from = next,
+                damaged @ ReadOutcome::Damaged { next, .. } => {
+                    from = next;
+                    found = damaged;
+                }
                 other => return other,
             }
         }
-        ReadOutcome::Empty
+        found
     }
 }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::image::{Delta, Image};
-use base::message::{Outcome, Refusal, ShardCommand, ToControl, ToShard};
+use base::message::{DamagedRange, Outcome, Refusal, ShardCommand, ToControl, ToShard};
 use base::{ConnId, Epoch, JournalId, Mono, Now, Offset, PartitionId, WallMs};
 use journal::store::ReadOutcome;
 
@@ -144,6 +144,7 @@ impl<P: Ports> Shard<P> {
                 None => Err(Refusal::UnknownPartition),
             },
             ShardCommand::Sizes => Ok(Outcome::Sizes(self.store.sizes())),
+            ShardCommand::Damage => Ok(Outcome::Damage(self.store.damaged_ranges().collect())),
         };
         self.done(token, outcome);
     }
@@ -233,7 +234,10 @@ impl<P: Ports> Shard<P> {
         match outcome {
             ReadOutcome::Pending => return None,
             ReadOutcome::OutOfRange => return Some(Err(Refusal::OutOfRange)),
-            ReadOutcome::Damaged { .. } => return Some(Err(Refusal::Damaged)),
+            ReadOutcome::Damaged { next, .. } => {
+                self.stats.damaged_reads.add(1);
+                return Some(Err(Refusal::Damaged { next }));
+            }
             ReadOutcome::UnknownPartition => return Some(Err(Refusal::UnknownPartition)),
             ReadOutcome::Fenced => return Some(Err(Refusal::Fenced)),
             ReadOutcome::Data { .. } | ReadOutcome::Empty => {}
@@ -302,6 +306,19 @@ impl<P: Ports> Shard<P> {
             }
         }
         any
+    }
+
+    /// Records were found damaged. Said once for each range, with what can be done.
+    pub(crate) fn damaged(&mut self, range: &DamagedRange) {
+        let DamagedRange { partition, first, next } = *range;
+        let name = match self.image.name_of(partition) {
+            Some((topic, index)) => alloc::format!("{topic}-{index}"),
+            None => alloc::format!("partition {partition}"),
+        };
+        self.backends.log.warn(alloc::format!(
+            "records of {name} from offset {first} on are damaged on the device; the next that can be read is {next}. Reads between \
+             get CORRUPT_MESSAGE: a consumer goes on when it seeks to {next}, and all do once the records before {next} are deleted"
+        ));
     }
 
     /// A journal takes no more appends.

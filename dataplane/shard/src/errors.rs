@@ -56,7 +56,7 @@ pub(crate) const fn of_refusal(refusal: Refusal) -> ErrorCode {
         Refusal::UnknownEpoch => ErrorCode::UNKNOWN_LEADER_EPOCH,
         Refusal::Fenced => ErrorCode::KAFKA_STORAGE_ERROR,
         Refusal::Full => ErrorCode::POLICY_VIOLATION,
-        Refusal::Corrupt | Refusal::Damaged => ErrorCode::CORRUPT_MESSAGE,
+        Refusal::Corrupt | Refusal::Damaged { .. } => ErrorCode::CORRUPT_MESSAGE,
         Refusal::Busy | Refusal::Stopping => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }
 }

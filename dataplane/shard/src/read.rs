@@ -116,7 +116,10 @@ impl<P: Ports> Shard<P> {
             ReadOutcome::Empty => {}
             ReadOutcome::Pending => found.pending = true,
             ReadOutcome::OutOfRange => return Err(Refusal::OutOfRange),
-            ReadOutcome::Damaged { .. } => return Err(Refusal::Damaged),
+            ReadOutcome::Damaged { next, .. } => {
+                self.stats.damaged_reads.add(1);
+                return Err(Refusal::Damaged { next });
+            }
             ReadOutcome::UnknownPartition => return Err(Refusal::UnknownPartition),
             ReadOutcome::Fenced => return Err(Refusal::Fenced),
         }
@@ -194,12 +197,13 @@ impl<P: Ports> Shard<P> {
         }
     }
 
-    /// Arena bytes that are there for each purpose, for the gauges.
+    /// Arena bytes that are there for each purpose and damage that is known, for the gauges.
     pub(crate) fn measure_memory(&self) {
         let arena = &self.backends.arena;
         self.stats.tail_bytes_available.set(arena.available(base::memory::Purpose::Tail) as u64);
         self.stats.cold_bytes_available.set(arena.available(base::memory::Purpose::Cold) as u64);
         self.stats.arena_bytes_pinned.set(arena.pinned() as u64);
+        self.stats.damaged_ranges.set(self.store.damaged_ranges().count() as u64);
     }
 }
 

@@ -253,6 +253,7 @@ impl<P: Ports> Shard<P> {
             }
             Effect::Committed { journal, upto } => self.appends.committed(now, journal, upto, &self.stats),
             Effect::Fenced { journal, reason } => self.fenced(journal, reason),
+            Effect::Damaged { range } => self.damaged(&range),
             Effect::DeviceFailed { device, reason } => {
                 let own = self.config.id;
                 for shard in (0..self.config.shards).map(ShardId).filter(|shard| *shard != own) {

@@ -108,6 +108,18 @@ async fn a_header_that_promises_a_time_its_records_lack_does_not_mislead() {
 }
 
 #[tokio::test]
+async fn a_search_behind_such_a_header_passes_over_what_is_damaged() {
+    let bench = Bench::start();
+    let mut liar = batch(0, Codec::Gzip, &[100, 110]);
+    protocol::batch::stamp_max_timestamp(&mut liar, 9000, &Checksums::portable()).unwrap();
+    bench.topic("t", vec![log(vec![liar, batch(2, Codec::None, &[700]), batch(3, Codec::Lz4, &[5, 800])])]).await;
+    let partition = bench.control.context().store.image().topics.get("t").unwrap().partitions[0].id;
+    let range = DamagedRange { partition, first: Offset(2), next: Offset(3) };
+    bench.shards.damage.lock().unwrap().push(range);
+    assert_eq!(list(&bench, 600, 6).await, (OK, 4, 800, 1));
+}
+
+#[tokio::test]
 async fn both_ends_and_the_tiers_are_answered_here_too() {
     let bench = Bench::start();
     bench.topic("t", vec![FakeLog { start: 5, end: 42, batches: vec![] }]).await;

@@ -183,7 +183,9 @@ pub(super) fn append_error(refusal: Refusal) -> Error {
         Refusal::Busy => Error::CoordinatorLoadInProgress,
         // The batch is the coordinator's own: nothing can be wrong with it but its size.
         Refusal::Corrupt => Error::TooLarge,
-        Refusal::Full | Refusal::Fenced | Refusal::Damaged | Refusal::OutOfRange => Error::CoordinatorNotAvailable,
+        Refusal::Full | Refusal::Fenced | Refusal::Damaged { .. } | Refusal::OutOfRange => {
+            Error::CoordinatorNotAvailable
+        }
     }
 }
 

@@ -105,8 +105,8 @@ impl DataPlane for FakeData {
         if offset.0 >= upto {
             return Err(Refusal::Fenced);
         }
-        if state.damaged.as_ref().is_some_and(|damaged| damaged.contains(&offset.0)) {
-            return Err(Refusal::Damaged);
+        if let Some(damaged) = state.damaged.as_ref().filter(|damaged| damaged.contains(&offset.0)) {
+            return Err(Refusal::Damaged { next: Offset(damaged.end) });
         }
         let mut batches = Vec::new();
         for (_, end, batch) in &state.logs.entry(partition).or_default().batches {

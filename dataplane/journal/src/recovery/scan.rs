@@ -4,9 +4,10 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use base::image::Secret;
+use base::message::DamagedRange;
 use base::{Checksums, Epoch, Position};
 
-use crate::format::{Chain, Cut, FrameView, SECTOR, UnitError, UnitHeader, UnitPlace, UnitView};
+use crate::format::{Chain, Cut, FrameKind, FrameView, SECTOR, UnitError, UnitHeader, UnitPlace, UnitView};
 use crate::journal::Identity;
 use crate::recovery::fold::Fold;
 use crate::recovery::{Candidate, JournalReport, Stop};
@@ -186,8 +187,11 @@ impl<'a, S: Storage> Scanner<'a, S> {
         header: &UnitHeader,
     ) -> Result<(), Stop> {
         self.frames(extent, header, |frame, intact| {
-            if !intact {
-                report.damaged_batches.push((frame.header.partition, frame.header.base_offset));
+            if !intact && frame.header.kind == FrameKind::Records {
+                let (first, next) = (frame.header.base_offset, frame.header.last_offset().plus(1));
+                report.damaged_batches.push(DamagedRange { partition: frame.header.partition, first, next });
+            } else if !intact {
+                report.damaged_controls.push(header.position);
             }
             fold.frame(header, frame, intact);
         })

@@ -319,12 +319,13 @@ fn a_batch_with_a_rotten_payload_costs_itself_only() {
     let at = world.store.journals[0].extents[0].offset(positions[4]) as usize;
     world.device.bytes[at + 64 + 300] ^= 1;
     let report = world.restart_with(false).unwrap();
-    assert_eq!(report.damaged_batches, [(PartitionId(1), Offset(40))]);
+    let range = DamagedRange { partition: PartitionId(1), first: Offset(40), next: Offset(50) };
+    assert_eq!(report.damaged_batches, [range]);
     assert!(report.damage.is_empty() && report.lost.is_empty());
     world.settle();
     assert_eq!(world.high_watermark(1), 100);
     assert!(matches!(world.read(1, 0, 100_000).0, ReadOutcome::Data { .. }));
-    assert_eq!(world.read(1, 45, 100_000).0, ReadOutcome::Damaged { next: Offset(50) });
+    assert_eq!(world.read(1, 45, 100_000).0, ReadOutcome::Damaged { first: Offset(40), next: Offset(50) });
     assert_eq!(world.drain(1, 50).len(), 5);
 }
 

@@ -156,6 +156,18 @@ impl Device {
         }
     }
 
+    /// Rots the bytes that read `value`, wherever they lie. How often they were there.
+    pub fn rot(&mut self, value: &[u8]) -> usize {
+        let mut found = 0;
+        for page in self.pages.values_mut() {
+            while let Some(at) = page.windows(value.len()).position(|bytes| bytes == value) {
+                page[at] ^= 0x40;
+                found += 1;
+            }
+        }
+        found
+    }
+
     /// Does what was asked. Whether anything was.
     pub fn perform(&mut self, arena: &mut TestArena) -> bool {
         let asked = std::mem::take(&mut self.asked);
