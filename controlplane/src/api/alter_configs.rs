@@ -1,6 +1,6 @@
 //! AlterConfigs (all of a topic's settings at once) and IncrementalAlterConfigs (KIP-339).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::TopicId;
@@ -101,17 +101,24 @@ fn topic_of(context: &Context, (kind, name): (i8, &str)) -> Result<TopicId, Fail
     }
 }
 
-fn replace(id: TopicId, resource: &alter_configs_request::AlterConfigsResource<'_>) -> Result<Command, Failure> {
-    let mut configs = Vec::with_capacity(resource.configs.len());
-    for config in &resource.configs {
-        // Null stands for "no value of its own".
-        if let Some(value) = config.value {
-            configs.push((config.name.into(), value.into()));
-        } else if cluster::config::find(config.name).is_none() {
-            let why = format!("{}: there is no such topic setting", config.name);
-            return Err(Failure::new(ErrorCode::INVALID_CONFIG, why));
+/// Kafka refuses a request that is not well-formed before it looks at any setting: a name given twice, a value that is missing.
+fn well_formed<'a>(configs: impl Iterator<Item = (&'a str, bool)>) -> Result<(), Failure> {
+    let mut seen = HashSet::new();
+    for (name, is_null) in configs {
+        if !seen.insert(name) {
+            return Err(Failure::new(ErrorCode::INVALID_REQUEST, format!("{name}: it is given twice")));
+        }
+        if is_null {
+            return Err(Failure::new(ErrorCode::INVALID_REQUEST, format!("{name}: a value is needed")));
         }
     }
+    Ok(())
+}
+
+fn replace(id: TopicId, resource: &alter_configs_request::AlterConfigsResource<'_>) -> Result<Command, Failure> {
+    well_formed(resource.configs.iter().map(|config| (config.name, config.value.is_none())))?;
+    let configs =
+        resource.configs.iter().filter_map(|config| Some((config.name.into(), config.value?.into()))).collect();
     Ok(Command::SetConfigs { id, configs })
 }
 
@@ -119,11 +126,15 @@ fn change(
     id: TopicId,
     resource: &incremental_alter_configs_request::AlterConfigsResource<'_>,
 ) -> Result<Command, Failure> {
+    const DELETE: i8 = 1;
+    well_formed(resource.configs.iter().map(|c| (c.name, c.value.is_none() && c.config_operation != DELETE)))?;
     let mut changes = Vec::with_capacity(resource.configs.len());
     for config in &resource.configs {
         let op = match config.config_operation {
             0 => ConfigOp::Set,
-            1 => ConfigOp::Delete,
+            // What does not exist is deleted already, as with Kafka: a tool takes back settings of other versions.
+            DELETE if cluster::config::find(config.name).is_none() => continue,
+            DELETE => ConfigOp::Delete,
             2 => ConfigOp::Append,
             3 => ConfigOp::Subtract,
             other => {

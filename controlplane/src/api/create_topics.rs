@@ -53,7 +53,7 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         }
     }
     while let Some(Ok((index, result))) = tasks.join_next().await {
-        results[index] = Some(result);
+        results[index] = Some(result.map_err(|failure| worded(failure, request.topics[index].name)));
     }
     let lost = Err(Failure::from(ErrorCode::UNKNOWN_SERVER_ERROR));
     let topics = request
@@ -63,6 +63,14 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         .map(|(topic, result)| respond(call, topic, result.as_ref().unwrap_or(&lost)))
         .collect();
     Ok(call.respond(&CreateTopicsResponse { topics, ..Default::default() }))
+}
+
+/// Kafka's own words where tools read them: they tell a topic that is there already from other errors by "already exists".
+fn worded(failure: Failure, name: &str) -> Failure {
+    match failure.code {
+        ErrorCode::TOPIC_ALREADY_EXISTS => Failure::new(failure.code, format!("Topic '{name}' already exists.")),
+        _ => failure,
+    }
 }
 
 /// A topic that a client wants, checked as far as it can be without the state.

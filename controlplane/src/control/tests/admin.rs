@@ -166,6 +166,8 @@ async fn create_topics_refuses_by_name() {
         assert_eq!(response.topics[0].error_code, expected, "{what}");
         assert!(response.topics[0].error_message.is_some(), "{what}");
     }
+    ask!(bench, create(vec![wanted("there", 1, 1)]), 7 => response: CreateTopicsResponse<'_>);
+    assert_eq!(response.topics[0].error_message, Some("Topic 'there' already exists."), "tools read these words");
     ask!(bench, create(vec![wanted("t", 1, 1), wanted("t", 1, 1)]), 7 => response: CreateTopicsResponse<'_>);
     assert!(response.topics.iter().all(|topic| topic.error_code == ErrorCode::INVALID_REQUEST));
     assert_eq!(bench.control.context().store.image().topics.len(), 1);
@@ -416,4 +418,48 @@ async fn a_client_may_make_the_offsets_topic_with_its_partitions_and_without_set
     let image = bench.control.context().store.image();
     let config = &image.topics.get("__consumer_offsets").unwrap().config;
     assert_eq!((config.retention_ms, config.retention_bytes), (-1, -1));
+}
+
+/// Kafka 4.4 answers the same codes to the same requests.
+#[tokio::test]
+async fn alterations_that_are_not_well_formed_are_invalid_requests_and_what_does_not_exist_is_deleted_already() {
+    use protocol::messages::{alter_configs_request as set, incremental_alter_configs_request as alter};
+    let bench = Bench::start();
+    bench.topic("t", vec![FakeLog::default()]).await;
+    let whole = [
+        (vec![("retention.ms", None)], ErrorCode::INVALID_REQUEST),
+        (vec![("no.such.thing", None)], ErrorCode::INVALID_REQUEST),
+        (vec![("retention.ms", Some("5")), ("retention.ms", Some("6"))], ErrorCode::INVALID_REQUEST),
+        (vec![("no.such.thing", Some("1"))], ErrorCode::INVALID_CONFIG),
+        (vec![("retention.ms", Some("5"))], OK),
+    ];
+    for (configs, expected) in whole {
+        let what = format!("{configs:?}");
+        let configs = configs.iter().map(|&(name, value)| set::AlterableConfig { name, value }).collect();
+        let resources = vec![set::AlterConfigsResource { resource_type: 2, resource_name: "t", configs }];
+        let request = AlterConfigsRequest { resources, validate_only: false };
+        ask!(bench, request, 2 => response: AlterConfigsResponse<'_>);
+        assert_eq!(response.responses[0].error_code, expected, "{what}");
+    }
+    let changes = [
+        (vec![("retention.ms", 0, None)], ErrorCode::INVALID_REQUEST),
+        (vec![("cleanup.policy", 2, None)], ErrorCode::INVALID_REQUEST),
+        (vec![("retention.ms", 0, Some("7")), ("retention.ms", 1, None)], ErrorCode::INVALID_REQUEST),
+        (vec![("retention.ms", 9, Some("7"))], ErrorCode::INVALID_REQUEST),
+        (vec![("no.such.thing", 0, Some("7"))], ErrorCode::INVALID_CONFIG),
+        (vec![("no.such.thing", 1, None)], OK),
+        (vec![("no.such.thing", 1, None), ("retention.ms", 1, Some("ignored"))], OK),
+    ];
+    for (configs, expected) in changes {
+        let what = format!("{configs:?}");
+        let made = |&(name, config_operation, value): &(&'static str, i8, Option<&'static str>)| {
+            alter::AlterableConfig { name, config_operation, value }
+        };
+        let configs = configs.iter().map(made).collect();
+        let resources = vec![alter::AlterConfigsResource { resource_type: 2, resource_name: "t", configs }];
+        let request = IncrementalAlterConfigsRequest { resources, validate_only: false };
+        ask!(bench, request, 1 => response: IncrementalAlterConfigsResponse<'_>);
+        assert_eq!(response.responses[0].error_code, expected, "{what}");
+    }
+    assert!(bench.control.context().store.topic("t").unwrap().configs.is_empty(), "the last change took it back");
 }
