@@ -37,6 +37,8 @@ pub struct Summary {
     pub duplicates: u64,
     /// Extents freed.
     pub freed: u64,
+    /// Extents clustered.
+    pub clustered: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Journals fenced by planted faults.
@@ -57,6 +59,8 @@ pub struct Run {
     homes: BTreeMap<PartitionId, JournalId>,
     configs: BTreeMap<PartitionId, Arc<TopicConfig>>,
     epoch: i32,
+    /// Of which partitions the next steps are; none: of all.
+    focus: Vec<PartitionId>,
     next_partition: u64,
     next_value: u64,
     summary: Summary,
@@ -163,6 +167,43 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
     Ok(run.summary)
 }
 
+/// Runs one seed in which most of what is written is deleted soon and little is kept for ever, so that extents are clustered all
+/// the time, through crashes.
+///
+/// # Errors
+/// What is wrong. The machines under test may also panic.
+pub fn run_mixed(seed: u64) -> Result<Summary, String> {
+    let mut chance = Chance::new(seed);
+    let mut plan = Plan::any(&mut chance);
+    plan.journals = plan.journals.min(2);
+    plan.shards = 1;
+    plan.extent_len = 128 << 10;
+    plan.extents_max = 33 + 4 * chance.between(0, 12);
+    plan.batch_bytes = *chance.pick(&[2000, 20_000]);
+    plan.unit_bytes = plan.unit_bytes.min(16 << 10);
+    let lives = chance.between(2, 4);
+    let mut run = Run::first(chance, Rest::new(plan))?;
+    let (kept, bulk): (Vec<_>, Vec<_>) = (1..=5).map(PartitionId).partition(|id| id.0 <= 2);
+    for id in kept.iter().chain(&bulk) {
+        run.new_partition(*id);
+    }
+    for life in 0..lives {
+        if run.chance.odds(1, 8) {
+            run.plant();
+        }
+        for step in 0..run.chance.between(100, 600) {
+            let focus = if run.chance.odds(1, 8) { &kept } else { &bulk };
+            run.focus.clone_from(focus);
+            run.mixed_step(&kept, &bulk).map_err(|error| format!("life {life} step {step}: {error}"))?;
+        }
+        run.focus.clear();
+        run = run.again().map_err(|error| format!("end of life {life}: {error}"))?;
+    }
+    run.last().map_err(|error| format!("at the end: {error}"))?;
+    run.summary.trace = run.world.trace;
+    Ok(run.summary)
+}
+
 /// Harms one thing.
 fn harm(rest: &mut Rest, chance: &mut Chance) {
     let from = chance.odds(1, 10);
@@ -242,6 +283,7 @@ impl Run {
             homes: BTreeMap::new(),
             configs: BTreeMap::new(),
             epoch,
+            focus: Vec::new(),
             next_partition: 100,
             next_value: 0,
             summary: Summary::default(),
@@ -295,7 +337,8 @@ impl Run {
     }
 
     fn some_partition(&mut self) -> Option<PartitionId> {
-        let ids: Vec<PartitionId> = self.logs.keys().copied().collect();
+        let of_focus = |id: &PartitionId| self.focus.is_empty() || self.focus.contains(id);
+        let ids: Vec<PartitionId> = self.logs.keys().copied().filter(of_focus).collect();
         (!ids.is_empty()).then(|| *self.chance.pick(&ids))
     }
 
@@ -308,6 +351,37 @@ impl Run {
             _ => Faults { read: Some(after / 8), ..Faults::default() },
         };
         self.world.faults = faults;
+    }
+
+    fn mixed_step(&mut self, kept: &[PartitionId], bulk: &[PartitionId]) -> Result<(), String> {
+        match self.chance.below(100) {
+            0..45 => {
+                for _ in 0..self.chance.between(1, 4) {
+                    self.append()?;
+                }
+            }
+            45..75 => {
+                for _ in 0..self.chance.between(1, 8) {
+                    self.world.complete(&mut self.chance);
+                }
+            }
+            75..80 => self.world.pump(),
+            80..90 => {
+                let ms = *self.chance.pick(&[1, 50, 1100]);
+                self.world.pass_ms(ms);
+                self.world.housekeep();
+            }
+            90..95 => {
+                self.focus = bulk.to_vec();
+                self.move_start()?;
+            }
+            95..99 => {
+                self.focus = kept.to_vec();
+                self.read()?;
+            }
+            _ => self.send_again()?,
+        }
+        self.check()
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -645,6 +719,8 @@ impl Run {
         let fenced = told.fenced.len() as u64;
         self.summary.freed += told.freed;
         self.summary.checkpoints += told.checkpoints;
+        let clustered = self.world.shards.iter().map(|shard| shard.store.clustered_extents());
+        self.summary.clustered += clustered.sum::<u64>();
         self.summary.fenced += fenced;
         if fenced > 0 && !self.faulty {
             return Err(format!("fenced without a fault: {:?}", told.fenced));

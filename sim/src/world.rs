@@ -10,7 +10,7 @@ use journal::Store;
 use journal::device::Device;
 use journal::pool::{Filled, Pool, PoolConfig, Wanted};
 use journal::storage::Storage as _;
-use journal::store::{Durability, Effect, Event, ExtentAddress, StoreConfig};
+use journal::store::{ClusterConfig, Durability, Effect, Event, ExtentAddress, StoreConfig};
 
 use crate::disk::WriteId;
 use crate::{Chance, Disk, SimArena, sums};
@@ -86,6 +86,11 @@ impl Plan {
             bytes_in_flight: self.bytes_in_flight,
             checkpoint_bytes: self.checkpoint_bytes,
             footer_cache_bytes: 16 << 10,
+            clustering: ClusterConfig {
+                gather_bytes: 16 << 10 << (self.extents_max % 5),
+                bytes_per_second: if self.extents_max.is_multiple_of(4) { 0 } else { 1 << 30 },
+                rest_ms: 0,
+            },
             producers_per_partition_max: 64,
             producer_expiry_ms: 7 * 86_400_000,
             durability: vec![self.durability],

@@ -4,7 +4,7 @@
 
 use std::panic::catch_unwind;
 
-use sim::run::{Summary, run, run_harmed};
+use sim::run::{Summary, run, run_harmed, run_mixed};
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -45,11 +45,28 @@ fn no_seed_loses_moves_or_repeats_a_record() {
         total.cold += summary.cold;
         total.duplicates += summary.duplicates;
         total.freed += summary.freed;
+        total.clustered += summary.clustered;
         total.checkpoints += summary.checkpoints;
         total.fenced += summary.fenced;
         total.full += summary.full;
     }
     eprintln!("{total:?}");
+}
+
+#[test]
+fn what_outlives_the_rest_is_clustered_through_crashes() {
+    let first = number("BARELOG_SIM_SEED", 1);
+    let count = number("BARELOG_SIM_SEEDS", 300) / 4;
+    let once = check(first, run_mixed);
+    assert_eq!(once, check(first, run_mixed), "seed {first} does not repeat itself");
+    let (mut clustered, mut freed) = (0, 0);
+    for seed in kept_seeds().chain(first..first + count.max(1)) {
+        let summary = check(seed, run_mixed);
+        clustered += summary.clustered;
+        freed += summary.freed;
+    }
+    eprintln!("{clustered} extents clustered, {freed} freed");
+    assert!(count < 50 || clustered > count, "{clustered} extents clustered by {count} seeds");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use journal::recovery::{
     JournalReport, OpenDevice, RecoveryError, RecoveryReport, highest_epoch, pool_start, share_pairs,
 };
 use journal::storage::Storage as _;
-use journal::store::{Durability, StoreConfig};
+use journal::store::{ClusterConfig, Durability, StoreConfig};
 
 use crate::config::{BrokerConfig, DeviceConfig, DeviceKind};
 
@@ -172,6 +172,11 @@ impl Recovering<'_> {
             bytes_in_flight: profile.bytes_in_flight,
             checkpoint_bytes: profile.checkpoint_bytes,
             footer_cache_bytes: profile.footer_bytes,
+            clustering: ClusterConfig {
+                gather_bytes: profile.clustering_bytes,
+                bytes_per_second: profile.clustering_rate,
+                rest_ms: 5000,
+            },
             producers_per_partition_max: self.config.producers_per_partition_max,
             producer_expiry_ms: self.config.producer_expiry_ms,
             durability: devices.iter().map(|opened| opened.durability(profile.extra_flushes)).collect(),

@@ -59,6 +59,13 @@ pub const KEYS: &[Key] = &[
         doc: "Per shard: cached footer indexes of closed extents.",
     },
     Key {
+        name: "memory.clustering",
+        kind: Kind::Bytes { min: MIB, max: 4 * GIB },
+        default: "16 MiB",
+        doc: "Per shard, while closed extents are clustered: records gathered before they are written by partition. The larger, \
+              the longer the stretches that a reader of old records finds.",
+    },
+    Key {
         name: "memory.huge_pages",
         kind: Kind::Choice(&["try", "require", "never"]),
         default: "try",
@@ -89,6 +96,13 @@ pub const KEYS: &[Key] = &[
         doc: "Bytes written to a journal between two checkpoints: what a restart after a kill has to scan.",
     },
     Key {
+        name: "journal.clustering_rate",
+        kind: Kind::Bytes { min: 0, max: 1024 * GIB },
+        default: "64 MiB",
+        doc: "Bytes per second, read and written, for rewriting what outlived the rest of closed extents, per shard. 0: never; \
+              then an extent's space comes back only when nothing in it lives.",
+    },
+    Key {
         name: "device.extent",
         kind: Kind::Bytes { min: 64 * MIB, max: 16 * GIB },
         default: "64 MiB",
@@ -114,6 +128,8 @@ pub struct Profile {
     pub cold_bytes: usize,
     pub receive_bytes: usize,
     pub footer_bytes: usize,
+    pub clustering_bytes: usize,
+    pub clustering_rate: u64,
     pub huge_pages: HugePages,
     pub unit_bytes: u32,
     pub writes_in_flight: u32,
@@ -153,6 +169,8 @@ impl Profile {
             cold_bytes: size("memory.cold"),
             receive_bytes: size("memory.receive"),
             footer_bytes: size("memory.footers"),
+            clustering_bytes: size("memory.clustering"),
+            clustering_rate: settings.bytes("journal.clustering_rate"),
             huge_pages: match settings.text("memory.huge_pages").as_deref() {
                 Some("require") => HugePages::Require,
                 Some("never") => HugePages::Never,

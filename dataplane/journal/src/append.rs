@@ -313,6 +313,7 @@ impl<A: Arena> Store<A> {
 
     fn next_extent(&mut self, slot: usize, need: usize, cleaning: bool, arena: &mut A) -> Result<(), AppendError> {
         let journal = &mut self.journals[slot];
+        journal.order_spares();
         let held_back = if cleaning { journal.cleaning_spare } else { None };
         let address = journal.spare.front().copied().or(held_back).expect("looked for by the caller");
         if (ExtentHeader::BYTES + sectors(need) + Footer::bytes(2, 2)) as u64 > address.len {

@@ -16,13 +16,16 @@ use crate::index::RunRef;
 use crate::journal::{Index, Journal};
 use crate::lane::Lane;
 use crate::partition::{Partition, Partitions};
-use crate::store::{Durability, Effect, Store};
+use crate::store::{Durability, Effect, ExtentAddress, Store};
 
 /// Partitions looked at in one turn.
 const SLICE: usize = 2000;
 
 /// A file whose increments outgrow this many times its base is written anew.
 const GROWTH: usize = 2;
+
+/// A record is written for this many extents that wait for it.
+const LEAVING: usize = 4;
 
 /// Increments up to this size cost nothing worth writing a base for.
 const INCREMENTS_MIN: usize = 1 << 20;
@@ -44,6 +47,11 @@ pub(crate) struct Checkpoint {
     sent: Option<(Position, u32)>,
     building: Option<Building>,
     flying: bool,
+    /// Extents that are not the journal's any more. Nobody else gets one before a record that does not name it is durable:
+    /// until then a start would take what is written there for damage.
+    pub(crate) leaving: Vec<ExtentAddress>,
+    /// Those that the record in flight does not name.
+    left: Vec<ExtentAddress>,
 }
 
 /// A record being gathered.
@@ -55,6 +63,8 @@ struct Building {
     done: usize,
     /// Tail frames below this number must be committed first; known once all are gathered.
     frames: Option<u64>,
+    /// Extents that it does not name any more.
+    left: Vec<ExtentAddress>,
 }
 
 impl Checkpoint {
@@ -81,7 +91,10 @@ impl<A: Arena> Store<A> {
         }
         if journal.checkpoint.building.is_none() {
             let since = journal.end.0 - journal.checkpoint.written.0;
-            if since < self.config.checkpoint_bytes && !(now_due && since > 0) {
+            // Extents are waited for, or many have gathered.
+            let wanted = journal.full_until.is_some() || journal.checkpoint.leaving.len() >= LEAVING;
+            let space = wanted && !journal.checkpoint.leaving.is_empty();
+            if since < self.config.checkpoint_bytes && !space && !(now_due && since > 0) {
                 return;
             }
             begin(journal, &self.partitions, slot);
@@ -104,6 +117,7 @@ impl<A: Arena> Store<A> {
                     state,
                     newest: partition.newest,
                     bytes: partition.bytes,
+                    counted: partition.counted,
                 });
             }
             building.done += taken;
@@ -131,17 +145,20 @@ impl<A: Arena> Store<A> {
         checkpoint.written = building.record.upto.position;
         checkpoint.sequence = Some(building.record.sequence);
         checkpoint.flying = true;
+        checkpoint.left = building.left;
         out.push(Effect::Checkpoint { journal: journal.id(), bytes, replace });
     }
 
     /// A checkpoint record is on file, or not: then the next one is a base again.
-    pub(crate) fn checkpoint_done(&mut self, journal: JournalId, result: Result<(), String>) {
+    pub(crate) fn checkpoint_done(&mut self, journal: JournalId, result: Result<(), String>, out: &mut Vec<Effect>) {
         let Some(&slot) = self.journal_slots.get(&journal) else { return };
         let checkpoint = &mut self.journals[usize::from(slot)].checkpoint;
         checkpoint.flying = false;
         if result.is_err() {
             checkpoint.sequence = None;
+            checkpoint.leaving.append(&mut checkpoint.left);
         }
+        out.extend(checkpoint.left.drain(..).map(|extent| Effect::FreeExtent { extent }));
     }
 }
 
@@ -173,7 +190,7 @@ fn begin(journal: &mut Journal, partitions: &Partitions, slot: u16) {
         open: 0,
         runs: Vec::new(),
     };
-    journal.checkpoint.building = Some(Building { record, slots, done: 0, frames: None });
+    journal.checkpoint.building = Some(Building { record, slots, done: 0, frames: None, left: Vec::new() });
 }
 
 /// All partitions are gathered: the extents and the open extent's index follow at one moment.
@@ -181,6 +198,7 @@ fn complete(journal: &mut Journal, own: u16, lane: &Lane, partitions: &Partition
     let record = &mut building.record;
     record.gone = core::mem::take(&mut journal.checkpoint.gone);
     record.freed = core::mem::take(&mut journal.checkpoint.freed);
+    building.left = core::mem::take(&mut journal.checkpoint.leaving);
     for extent in journal.extents.iter_mut().filter(|extent| extent.changed) {
         // A footer counts once a flush has followed it; until then a start would look for it, or make it anew.
         let durable = lane.durability != Durability::Flush || lane.flushed > extent.footer_after;
@@ -198,6 +216,7 @@ fn complete(journal: &mut Journal, own: u16, lane: &Lane, partitions: &Partition
                 Index::Footer(len) if durable => len,
                 Index::Footer(_) | Index::Open(_) | Index::Closed(_) | Index::Missing => 0,
             },
+            clustered: extent.clustered,
         });
     }
     if let Some(extent) = journal.extents.back()

@@ -7,6 +7,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use base::memory::{Arena, Block, Purpose};
 use base::{Offset, PartitionId, Position};
@@ -41,6 +42,8 @@ pub(crate) struct Window {
     pub(crate) end: Position,
     /// `None` while the device has it.
     block: Option<Block>,
+    /// Of the extent it was asked for from.
+    generation: u64,
     serial: u64,
     used: u64,
     /// By partition, then offset.
@@ -60,6 +63,8 @@ struct CachedFooter {
 struct FooterLoad {
     journal: u16,
     start: Position,
+    /// Of the extent it was asked for from.
+    generation: u64,
     serial: u64,
     waiters: Vec<PartitionId>,
 }
@@ -80,8 +85,8 @@ pub(crate) struct Cold {
 /// How much to read.
 #[derive(Clone, Copy, Debug)]
 enum Size {
-    /// A window, up to where one begins that is there.
-    Window,
+    /// A window, up to where one begins that is there; of a clustered extent no further than that.
+    Window(Position),
     /// One unit of that many bytes, which is longer than a window.
     Unit(usize),
 }
@@ -162,7 +167,7 @@ impl Cold {
         out.extend(self.starved.drain(..).map(|partition| Effect::ReadReady { partition }));
     }
 
-    fn free_one<A: Arena>(&mut self, arena: &mut A) -> bool {
+    pub(crate) fn free_one<A: Arena>(&mut self, arena: &mut A) -> bool {
         let there = (0..self.windows.len()).filter(|&at| self.windows[at].block.is_some());
         let Some(oldest) = there.min_by_key(|&at| self.windows[at].used) else { return false };
         arena.free(self.windows.swap_remove(oldest).block.expect("the window is there"));
@@ -180,17 +185,19 @@ impl Window {
 }
 
 impl<A: Arena> Store<A> {
-    /// The window that holds a committed position of an extent, asking for it if it is not there.
+    /// The window that holds the first of some committed positions of an extent, asking for it if it is not there: of a
+    /// clustered extent no more than those, since what comes behind them is of another partition.
     pub(crate) fn window_at(
         &mut self,
         slot: u16,
         extent: usize,
-        position: Position,
+        positions: Range<Position>,
         partition: PartitionId,
         arena: &mut A,
         out: &mut Vec<Effect>,
     ) -> Lookup {
         let used = self.cold.tick();
+        let Range { start: position, end: until } = positions;
         let holds = |window: &Window| window.journal == slot && window.start <= position && position < window.end;
         if let Some(at) = self.cold.windows.iter().position(holds) {
             let window = &mut self.cold.windows[at];
@@ -201,7 +208,7 @@ impl<A: Arena> Store<A> {
             wait(&mut window.waiters, partition);
             return Lookup::Pending;
         }
-        if !self.load_window(slot, extent, position, Size::Window, true, arena, out) {
+        if !self.load_window(slot, extent, position, Size::Window(until), true, arena, out) {
             wait(&mut self.cold.starved, partition);
         } else if let Some(window) = self.cold.windows.last_mut() {
             wait(&mut window.waiters, partition);
@@ -220,6 +227,8 @@ impl<A: Arena> Store<A> {
     ) {
         let journal = &self.journals[usize::from(slot)];
         let (extent, position) = match journal.extents.get(extent) {
+            // Behind a run of a clustered extent lies another partition.
+            Some(here) if here.clustered.is_some() => return,
             Some(here) if position < here.end => (extent, position),
             Some(_) if extent + 1 < journal.extents.len() => (extent + 1, journal.extents[extent + 1].start.position),
             _ => return,
@@ -232,7 +241,7 @@ impl<A: Arena> Store<A> {
         if self.cold.windows.iter().any(holds) || arena.available(Purpose::Cold) < 2 * WINDOW_BYTES {
             return;
         }
-        self.load_window(slot, extent, position, Size::Window, false, arena, out);
+        self.load_window(slot, extent, position, Size::Window(Position(u64::MAX)), false, arena, out);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the one place that submits reads of units")]
@@ -251,8 +260,11 @@ impl<A: Arena> Store<A> {
         let mut end = extent.end.min(journal.commit);
         match size {
             Size::Unit(bytes) => end = end.min(position.plus(bytes as u64)),
-            Size::Window => {
+            Size::Window(until) => {
                 end = end.min(position.plus(WINDOW_BYTES as u64));
+                if extent.clustered.is_some() {
+                    end = end.min(until);
+                }
                 for window in self.cold.windows.iter().filter(|window| window.journal == slot) {
                     if window.start > position {
                         end = end.min(window.start);
@@ -283,6 +295,7 @@ impl<A: Arena> Store<A> {
             start: position,
             end,
             block: None,
+            generation: extent.address.generation,
             serial,
             used,
             frames: Vec::new(),
@@ -328,7 +341,9 @@ impl<A: Arena> Store<A> {
             block,
             len,
         });
-        self.cold.loads.push(FooterLoad { journal: slot, start, serial, waiters: partition.into_iter().collect() });
+        let generation = extent.address.generation;
+        let waiters = partition.into_iter().collect();
+        self.cold.loads.push(FooterLoad { journal: slot, start, generation, serial, waiters });
     }
 
     /// A footer is there, or cannot be read: then the extent is searched without it.
@@ -345,6 +360,7 @@ impl<A: Arena> Store<A> {
         let load = self.cold.loads.swap_remove(at);
         let journal = &mut self.journals[usize::from(slot)];
         if let Some(extent) = journal.extents.iter_mut().find(|extent| extent.start.position == load.start)
+            && extent.address.generation == load.generation
             && let Index::Footer(len) = extent.index
         {
             let bytes = arena.bytes(&block, 0..len as usize);
@@ -378,16 +394,17 @@ impl<A: Arena> Store<A> {
         let window = &mut self.cold.windows[at];
         let waiters = core::mem::take(&mut window.waiters);
         let journal = &self.journals[usize::from(slot)];
-        let (start, end) = (window.start, window.end);
-        let inside = |position: Position| {
-            journal.extents.iter().position(|extent| extent.start.position <= position && position < extent.end)
-        };
-        let extent = inside(start);
+        let (start, end, generation) = (window.start, window.end, window.generation);
+        let extent = journal.extents.iter().position(|extent| {
+            extent.address.generation == generation && extent.start.position <= start && start < extent.end
+        });
         if let (Ok(()), Some(extent)) = (&result, extent) {
             let len = usize::try_from(end.0 - start.0).expect("a window is shorter than memory");
             let most = journal.extents[extent].end.min(journal.commit);
             let most = usize::try_from(most.0 - start.0).expect("an extent is shorter than memory");
-            let (frames, parsed) = parse(journal, start, arena.bytes(&block, 0..len), most, &self.config.sums);
+            let clustered = journal.extents[extent].clustered.is_some();
+            let bytes = arena.bytes(&block, 0..len);
+            let (frames, parsed) = parse(journal, start, clustered, bytes, most, &self.config.sums);
             match parsed {
                 Parsed::Upto(upto) => {
                     arena.freeze(&block, block.len);
@@ -439,6 +456,7 @@ enum Parsed {
 fn parse(
     journal: &Journal,
     start: Position,
+    clustered: bool,
     bytes: &[u8],
     most: usize,
     sums: &base::Checksums,
@@ -448,7 +466,7 @@ fn parse(
     let mut at = 0;
     while at < bytes.len() {
         let position = start.plus(at as u64);
-        let place = UnitPlace { cluster: identity.cluster, journal: identity.journal, position };
+        let place = UnitPlace { cluster: identity.cluster, journal: identity.journal, position, clustered };
         match UnitView::check(&bytes[at..], &identity.secret, sums, &place) {
             Ok(view) => {
                 for frame in view.frames().filter(|frame| frame.header.kind == FrameKind::Records) {

@@ -11,7 +11,7 @@ use base::{DeviceIndex, Now};
 
 use crate::format::{EpochStart, FrameKind, Gap, JournalStart, LocalState, LogStartMove, SECTOR};
 use crate::journal::{Identity, Journal, SlotWrite, Stage, TailKind};
-use crate::store::{Durability, Effect, ExtentAddress, Op, Store};
+use crate::store::{Durability, Effect, ExtentAddress, Op, Store, Wish};
 
 /// How long to wait before asking again for an extent when there was no space.
 const FULL_RETRY_MS: u64 = 500;
@@ -63,13 +63,26 @@ impl<A: Arena> Store<A> {
         }
         // Answers do not say which question they are for: one for cleaning stands alone.
         let asking = &self.asking[usize::from(journal.device.0)];
-        if for_cleaning && !asking.is_empty() || asking.front().is_some_and(|(_, for_cleaning)| *for_cleaning) {
+        if for_cleaning && !asking.is_empty() || asking.front().is_some_and(|(_, wish)| wish.stands_alone()) {
             return;
         }
         journal.cleaning_due = false;
         journal.asked = true;
-        self.asking[usize::from(journal.device.0)].push_back((slot, for_cleaning));
+        let wish = if for_cleaning { Wish::Cleaning } else { Wish::Appends };
+        self.asking[usize::from(journal.device.0)].push_back((slot, wish));
         out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning });
+    }
+
+    /// Asks for an extent for what is being clustered: from what is held back where there is no other, since more than one
+    /// is free afterwards.
+    fn ask_for_clustering(&mut self, slot: u16, out: &mut Vec<Effect>) {
+        let journal = &self.journals[usize::from(slot)];
+        let device = usize::from(journal.device.0);
+        if !self.wants_cluster_extent(slot) || !self.asking[device].is_empty() {
+            return;
+        }
+        self.asking[device].push_back((slot, Wish::Clustering));
+        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning: true });
     }
 
     /// An extent that was asked for, or word that there is no space. Answers come in the order of the questions.
@@ -80,10 +93,15 @@ impl<A: Arena> Store<A> {
         extent: Option<ExtentAddress>,
         out: &mut Vec<Effect>,
     ) {
-        let Some((slot, for_cleaning)) = self.asking[usize::from(device.0)].pop_front() else {
+        let Some((slot, wish)) = self.asking[usize::from(device.0)].pop_front() else {
             out.extend(extent.map(|extent| Effect::FreeExtent { extent }));
             return;
         };
+        if wish == Wish::Clustering {
+            self.cluster_extent(slot, extent, out);
+            return;
+        }
+        let for_cleaning = wish == Wish::Cleaning;
         let journal = &mut self.journals[usize::from(slot)];
         journal.asked = false;
         match extent {
@@ -100,6 +118,7 @@ impl<A: Arena> Store<A> {
 
     pub(crate) fn pump_all(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
         for slot in 0..u16::try_from(self.journals.len()).expect("few journals per shard") {
+            self.go_on_clustering(now, slot, arena, out);
             if self.journals[usize::from(slot)].fenced.is_some() {
                 continue;
             }
@@ -109,6 +128,7 @@ impl<A: Arena> Store<A> {
             self.state_starts(now, slot, arena);
             self.submit_units(now, slot, arena, out);
             self.ask_for_extent(now, slot, out);
+            self.ask_for_clustering(slot, out);
             if self.stopping {
                 self.idle(now, slot, arena);
                 self.submit_units(now, slot, arena, out);
@@ -315,6 +335,7 @@ impl<A: Arena> Store<A> {
                 {
                     write.stage = Stage::Covered;
                 }
+                journal.clustering.cover();
             }
             let index = u16::try_from(index).expect("few devices");
             out.push(Effect::Flush { token: Op::Flush(index, serial).token(), device: lane.device });
@@ -345,6 +366,7 @@ impl<A: Arena> Store<A> {
             if journal.frozen {
                 continue;
             }
+            journal.clustering.covered();
             for flight in &mut journal.flights {
                 if flight.stage == Stage::Covered {
                     flight.stage = Stage::Durable;
@@ -363,6 +385,7 @@ impl<A: Arena> Store<A> {
     /// covered is on the medium, and asking again would be answered with success.
     pub(crate) fn device_failed(&mut self, device: DeviceIndex, reason: &str, out: &mut Vec<Effect>) {
         for journal in self.journals.iter_mut().filter(|journal| journal.device == device) {
+            journal.clustering.flush_failed(reason);
             let uncovered = journal.flights.iter().any(|flight| match flight.stage {
                 Stage::Writing | Stage::Written | Stage::Covered => true,
                 Stage::Waiting | Stage::Durable => false,
@@ -418,7 +441,7 @@ impl<A: Arena> Store<A> {
                     partition.sure_start = partition.sure_start.max(frame.base);
                     partition.log_start = partition.log_start.max(frame.base);
                     partition.trim_epochs();
-                    partition.fences.trim(partition.log_start);
+                    partition.fences.trim(partition.kept_from());
                 }
                 TailKind::Control => {}
             }

@@ -16,7 +16,7 @@ pub mod unit;
 
 pub use checkpoint::{CheckpointFold, CheckpointRecord};
 pub use control::{Close, EpochStart, Gap, LogStartMove, Open, StartReason};
-pub use device::{Cut, ExtentHeader, ExtentKind, JournalStart, Label, LocalState};
+pub use device::{Cut, ExtentHeader, ExtentKind, JournalStart, Label, LocalState, Stretch};
 pub use error::FormatError;
 pub use footer::{Footer, FooterEntry, FooterView, Run};
 pub use state::{BatchState, PartitionState, ProducerState};

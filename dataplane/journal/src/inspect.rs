@@ -373,8 +373,12 @@ impl<S: Storage> Walk<'_, S> {
     }
 
     fn unit(&self, at: u64) -> Result<UnitRow, String> {
-        let place =
-            UnitPlace { cluster: self.header.cluster, journal: self.header.journal, position: self.position(at) };
+        let place = UnitPlace {
+            cluster: self.header.cluster,
+            journal: self.header.journal,
+            position: self.position(at),
+            clustered: matches!(self.header.kind, ExtentKind::Clustered(_)),
+        };
         let bytes = self.bytes(at);
         let (header, checksum) = UnitHeader::decode(bytes, &self.header.secret).map_err(|error| error.to_string())?;
         let frames = match UnitView::check(bytes, &self.header.secret, self.sums, &place) {

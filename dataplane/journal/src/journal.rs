@@ -9,6 +9,7 @@ use base::memory::{Arena, Block};
 use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Offset, PartitionId, Position, WallMs};
 
 use crate::checkpoint::Checkpoint;
+use crate::cluster::Clustering;
 use crate::format::{
     Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, LocalState, LogStartMove, SECTOR,
     StartReason, UNIT_BYTES_MAX, UnitHeader, sectors,
@@ -163,6 +164,14 @@ pub(crate) struct Extent {
     /// Unit of its newest frame without a partition.
     pub(crate) newest_control: Option<Position>,
     pub(crate) index: Index,
+    /// Of a clustered extent: where the journal goes on after the stretch it stands for.
+    pub(crate) clustered: Option<JournalStart>,
+    /// It is being clustered: it stays until that is done or given up.
+    pub(crate) held: bool,
+    /// Something in it is damaged: it stays as it is.
+    pub(crate) unclusterable: bool,
+    /// Bytes that outlived the rest when it was last looked into; they only become fewer.
+    pub(crate) live: Option<u64>,
     /// A partition, and what of it lives here, seen when the extent was last looked into: while that lives, so does the extent.
     pub(crate) watch: Option<(PartitionId, Offset)>,
     /// Memory and length of a footer write that flies.
@@ -189,6 +198,10 @@ impl Extent {
             last,
             newest_control: None,
             index: Index::Open(OpenIndex::default()),
+            clustered: None,
+            held: false,
+            unclusterable: false,
+            live: None,
             watch: None,
             footer_flies: None,
             footer_after: 0,
@@ -297,6 +310,7 @@ pub(crate) struct Journal {
     pub(crate) cleaning_until: Mono,
     /// An extent to be had only for control frames.
     pub(crate) cleaning_spare: Option<ExtentAddress>,
+    pub(crate) clustering: Clustering,
 }
 
 impl Journal {
@@ -337,6 +351,7 @@ impl Journal {
             cleaning_due: false,
             cleaning_until: Mono(0),
             cleaning_spare: None,
+            clustering: Clustering::default(),
         }
     }
 
@@ -398,6 +413,10 @@ impl Journal {
         header.encode(sums, page);
         self.chunks.push_back(Chunk { block, at: SECTOR, first: self.end, end: self.end, stamp });
         if let Some(extent) = self.extents.back_mut() {
+            assert!(
+                extent.address.generation < address.generation,
+                "extents are begun in the order of their generations"
+            );
             extent.close();
         }
         self.extents.push_back(Extent::new(address, start, self.last));
@@ -496,6 +515,16 @@ impl Journal {
         !filling && self.chunks.front().is_some_and(|chunk| chunk.end <= self.commit)
     }
 
+    /// Generations must rise in the order in which extents are begun: a start tells a tail that was cut off by that. Of an
+    /// extent that waits for cleaning and one for appends, which are alike, the lower is begun first.
+    pub(crate) fn order_spares(&mut self) {
+        if let (Some(held_back), Some(spare)) = (&mut self.cleaning_spare, self.spare.front_mut())
+            && held_back.generation < spare.generation
+        {
+            core::mem::swap(held_back, spare);
+        }
+    }
+
     /// Whether an extent must be asked for: less than half of one is left and none is spare.
     pub(crate) fn wants_extent(&self, now: Mono) -> bool {
         if self.asked || !self.spare.is_empty() || self.fenced.is_some() {
@@ -514,6 +543,8 @@ impl Journal {
     /// Nothing waits and nothing flies.
     pub(crate) fn is_quiet(&self) -> bool {
         let idle = self.flights.is_empty() && self.open.as_ref().is_none_or(|open| open.frames == 0);
-        (idle || self.fenced.is_some()) && self.extents.iter().all(|extent| extent.footer_flies.is_none())
+        (idle || self.fenced.is_some())
+            && self.extents.iter().all(|extent| extent.footer_flies.is_none())
+            && self.clustering.is_quiet()
     }
 }

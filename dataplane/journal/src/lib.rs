@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod append;
 mod checkpoint;
+mod cluster;
 mod cold;
 mod commit;
 mod damage;

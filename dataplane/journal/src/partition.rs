@@ -92,6 +92,11 @@ impl Partition {
         }
     }
 
+    /// From where on its frames count as living: its log start, or where they are counted in its bytes if that is lower.
+    pub(crate) fn kept_from(&self) -> Offset {
+        self.log_start.min(self.counted)
+    }
+
     pub(crate) fn bounds(&self, epoch: Epoch) -> Bounds {
         Bounds {
             log_start: self.log_start,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use base::memory::{Arena, Block};
 use base::{Offset, PartitionId, Position};
 
-use crate::cold::{Cold, ColdFrame, Lookup};
+use crate::cold::{Cold, ColdFrame, Lookup, WINDOW_BYTES};
 use crate::format::{FrameHeader, Run};
 use crate::index::Fence;
 use crate::journal::{Index, Journal};
@@ -25,6 +25,15 @@ pub(crate) struct Progress {
     from: Offset,
     /// Start of the extent whose footer it waits for.
     next: Position,
+}
+
+impl Progress {
+    /// A stretch of the journal was clustered: what was looked through of it is looked through again.
+    pub(crate) fn clustered(&mut self, from: Position, upto: Position) {
+        if self.next > from && self.next < upto {
+            self.next = from;
+        }
+    }
 }
 
 /// Where the index says to look.
@@ -113,7 +122,7 @@ impl<A: Arena> Store<A> {
             }
             let mut at = position;
             while at < until {
-                let window = match self.window_at(slot, extent, at, id, arena, out) {
+                let window = match self.window_at(slot, extent, at..until, id, arena, out) {
                     Lookup::Ready(window) => window,
                     Lookup::Pending => return ReadOutcome::Pending,
                 };
@@ -164,12 +173,19 @@ impl<A: Arena> Store<A> {
         let Some(here) = self.journals[usize::from(slot)].extents.get(at) else { return Found::Nothing };
         match runs {
             Runs::Found(run) => {
-                let until = here.end.min(run.position.plus(u64::from(run.span)));
+                let end = here.end;
+                let mut until = end.min(run.position.plus(u64::from(run.span)));
                 let fence = Fence { first: run.first, extent: here.start.position };
                 if at > begin
                     && let Some(partition) = self.partitions.get_mut(id)
                 {
                     partition.fences.learn(fence);
+                }
+                if here.clustered.is_some()
+                    && let Runs::Found(last) =
+                        self.runs_in(slot, at, id, arena, out, |runs| contiguous(runs, &run, WINDOW_BYTES as u64))
+                {
+                    until = end.min(last.position.plus(u64::from(last.span)));
                 }
                 Found::Run { extent: at, position: run.position, until, offsets: Some((run.first, run.last)) }
             }
@@ -286,6 +302,20 @@ fn ending_at(runs: &mut dyn Iterator<Item = &Run>, from: Offset) -> Option<Run> 
     runs.filter(|run| run.last >= from).min_by_key(|run| run.first).copied()
 }
 
+/// The last of the runs that lie one behind the other from `first` on, within `most` bytes.
+fn contiguous(runs: &mut dyn Iterator<Item = &Run>, first: &Run, most: u64) -> Option<Run> {
+    let mut last = *first;
+    for run in runs.filter(|run| run.first > first.first) {
+        let end = last.position.plus(u64::from(last.span));
+        let within = run.position.0 + u64::from(run.span) - first.position.0 <= most;
+        if run.position > end || !within {
+            break;
+        }
+        last = *run;
+    }
+    Some(last)
+}
+
 /// How much to read.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
@@ -363,6 +393,10 @@ fn nearest_by_index(journal: &Journal, slot: u16, cold: &Cold, partition: &Parti
     let mut found = None;
     for extent in journal.extents.range(after.saturating_sub(1)..) {
         let start = extent.start.position;
+        if extent.clustered.is_some() {
+            // Its runs lie elsewhere than the tail's frames, which are as they were written.
+            return None;
+        }
         let run = match &extent.index {
             Index::Open(index) if partition.run.extent == start => index.find(partition.run.slot, from),
             Index::Open(_) => None,

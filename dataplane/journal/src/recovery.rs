@@ -11,6 +11,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use base::image::JournalEntry;
 use base::message::DamagedRange;
@@ -19,7 +20,7 @@ use base::{DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position};
 use crate::device::{Claim, Device, DeviceError, Found, Pair};
 use crate::format::{
     CheckpointFold, Cut, ExtentHeader, ExtentKind, JournalStart, Label, LocalState, LogStartMove, SECTOR, StartReason,
-    UnitHeader,
+    Stretch, UnitHeader,
 };
 use crate::journal::{Identity, Journal};
 use crate::pool::Initial;
@@ -162,7 +163,9 @@ pub fn pool_start(found: &[Found], device: DeviceIndex, reports: &[&RecoveryRepo
         let mut all = reports.iter().flat_map(|report| &report.claimed);
         all.any(|extent| extent.device == device && extent.offset == offset)
     };
-    let mut generation = 0;
+    // Where a header is damaged, a checkpoint knew its generation.
+    let known = reports.iter().flat_map(|report| &report.claimed).filter(|extent| extent.device == device);
+    let mut generation = known.map(|extent| extent.generation).max().unwrap_or(0);
     let initial = found.iter().map(|found| {
         if let Claim::Header(header) = &found.claim {
             generation = generation.max(header.generation);
@@ -400,12 +403,23 @@ fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -
     // Extents are taken in the order of their generations, so one that begins at or after the start of a later one holds a
     // tail that was cut off.
     let mut lowest = Position(u64::MAX);
+    let mut stretches: Vec<Range<Position>> = Vec::new();
     headers.retain(|header| {
-        let kept = header.start < lowest;
-        lowest = lowest.min(header.start);
-        kept
+        // What begins in a stretch that was clustered later is in the clustered extent, as far as it lives.
+        let clustered = stretches.iter().any(|stretch| stretch.contains(&header.start));
+        match header.kind {
+            ExtentKind::Raw => {
+                let kept = header.start < lowest;
+                lowest = lowest.min(header.start);
+                kept && !clustered
+            }
+            ExtentKind::Clustered(stretch) => {
+                stretches.push(header.start..stretch.upto.position);
+                !clustered
+            }
+        }
     });
-    headers.reverse();
+    headers.sort_unstable_by_key(|header| header.start);
     headers
 }
 
@@ -422,6 +436,22 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    fn new(header: ExtentHeader, end: Option<Position>, footer_len: u32, lost_header: bool) -> Self {
+        let most = match header.kind {
+            ExtentKind::Raw => header.start.plus(header.len - SECTOR as u64),
+            ExtentKind::Clustered(stretch) => stretch.end,
+        };
+        Self { header, limit: end.unwrap_or(most), footer_len, lost_header }
+    }
+
+    /// Where the journal goes on after the stretch that a clustered extent stands for.
+    pub(crate) const fn clustered(&self) -> Option<JournalStart> {
+        match self.header.kind {
+            ExtentKind::Raw => None,
+            ExtentKind::Clustered(stretch) => Some(stretch.upto),
+        }
+    }
+
     /// Byte on the device of a position in it.
     pub(crate) const fn offset(&self, position: Position) -> u64 {
         self.header.offset + SECTOR as u64 + (position.0 - self.header.start.0)
@@ -444,14 +474,21 @@ fn choose_extents(
         let known = fold.and_then(|fold| fold.extents.get(&header.start));
         let known = known.filter(|known| known.generation == header.generation);
         let freed = fold.is_some_and(|fold| known.is_none() && header.start < fold.upto.position);
-        if freed {
+        // One that was clustered since the checkpoint took the place of what that names.
+        let took_place = match (header.kind, fold) {
+            (ExtentKind::Clustered(stretch), Some(fold)) => fold
+                .extents
+                .range(header.start..stretch.upto.position)
+                .any(|(_, known)| known.generation < header.generation),
+            _ => false,
+        };
+        if freed && !took_place {
             continue;
         }
         let footer_len = known.filter(|known| known.end.is_some()).map_or(0, |known| known.footer_len);
         // Without a footer it may have been written on since, by a start that did not have the checkpoint.
         let end = known.and_then(|known| known.end).filter(|_| footer_len > 0);
-        let limit = end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
-        chosen.push(Candidate { header: *header, limit, footer_len, lost_header: false });
+        chosen.push(Candidate::new(*header, end, footer_len, false));
     }
     for known in fold.iter().flat_map(|fold| fold.extents.values()) {
         let claim = found.iter().find(|found| found.offset == known.offset).map(|found| &found.claim);
@@ -461,10 +498,15 @@ fn choose_extents(
             }
             // Its header is damaged: the checkpoint knows what it said.
             Some(Claim::None | Claim::Blank)
-                if chosen.iter().all(|chosen| chosen.header.start != known.start.position) =>
+                if chosen.iter().all(|chosen| {
+                    let upto = chosen.clustered().map_or(chosen.header.start, |upto| upto.position);
+                    chosen.header.start != known.start.position
+                        && !(chosen.header.start..upto).contains(&known.start.position)
+                }) =>
             {
+                let stretch = |upto| Stretch { end: known.end.unwrap_or(known.start.position), upto };
                 let header = ExtentHeader {
-                    kind: ExtentKind::Raw,
+                    kind: known.clustered.map_or(ExtentKind::Raw, |upto| ExtentKind::Clustered(stretch(upto))),
                     generation: known.generation,
                     cluster: label.cluster,
                     device: label.device,
@@ -477,8 +519,7 @@ fn choose_extents(
                     secret: entry.secret,
                 };
                 let end = known.end.filter(|_| known.footer_len > 0);
-                let limit = end.unwrap_or(header.start.plus(header.len - SECTOR as u64));
-                chosen.push(Candidate { header, limit, footer_len: known.footer_len, lost_header: true });
+                chosen.push(Candidate::new(header, end, known.footer_len, true));
             }
             _ => {}
         }
@@ -508,7 +549,9 @@ fn look_behind_headers<S: Storage>(
             continue;
         }
         let Ok((unit, _)) = UnitHeader::decode(&page, &identity.secret) else { continue };
-        if (unit.cluster, unit.journal) != (identity.cluster, identity.journal) {
+        // What was being clustered is still where it came from; what was is found by its header or a checkpoint.
+        let clustered = unit.flags & UnitHeader::CLUSTERED != 0;
+        if (unit.cluster, unit.journal) != (identity.cluster, identity.journal) || clustered {
             continue;
         }
         let header = ExtentHeader {
@@ -579,6 +622,16 @@ impl<S: Storage> Recovery<'_, S> {
             }
             (None, None, None) => JournalStart::default(),
         };
+        // The rest of a stretch that was clustered since the checkpoint cannot be told from what was folded of it already.
+        let inside = |candidate: &&Candidate| {
+            let upto = candidate.clustered().map_or(candidate.header.start, |upto| upto.position);
+            candidate.header.start < begin.position && begin.position < upto
+        };
+        let begin = extents.iter().find(inside).map_or(begin, |Candidate { header, .. }| JournalStart {
+            position: header.start,
+            epoch: header.epoch,
+            chain: header.chain,
+        });
         let (mut probes, unknown) = look_behind_headers(storage, identity, extent_len, found);
         if unknown && extents.is_empty() && state.is_some() {
             // To promise an epoch from the cut on would void what may lie there.

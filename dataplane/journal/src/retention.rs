@@ -41,10 +41,12 @@ impl<A: Arena> Store<A> {
         self.cold.wake_starved(out);
         self.sweep(now, arena, out);
         for slot in 0..u16::try_from(self.journals.len()).expect("few journals per shard") {
+            self.go_on_clustering(now, slot, arena, out);
             if self.journals[usize::from(slot)].fenced.is_none() {
                 self.write_footer(slot, arena, out);
                 self.look_for_dead(now, slot, arena, out);
                 self.free_dead(slot, arena, out);
+                self.plan_clustering(now, slot, arena, out);
                 self.idle(now, slot, arena);
                 self.checkpoint(slot, false, out);
             }
@@ -56,7 +58,11 @@ impl<A: Arena> Store<A> {
         let slots = self.partitions.slots();
         for _ in 0..SWEEP.min(slots) {
             self.swept = if self.swept + 1 < slots { self.swept + 1 } else { 0 };
+            if self.swept == 0 {
+                self.journals.iter_mut().for_each(|journal| journal.clustering.pass());
+            }
             let Some(partition) = self.partitions.at_mut(self.swept) else { continue };
+            self.journals[usize::from(partition.journal)].clustering.count(partition.bytes);
             let journal = &self.journals[usize::from(partition.journal)];
             if journal.fenced.is_some() || journal.starting {
                 continue;
@@ -126,6 +132,7 @@ impl<A: Arena> Store<A> {
         let partition = self.partitions.get_mut(id).expect("the caller found it");
         partition.bytes = bytes;
         partition.counted = counted;
+        partition.fences.trim(partition.kept_from());
         partition.expires = expires;
         self.mark(id);
     }
@@ -218,7 +225,7 @@ impl<A: Arena> Store<A> {
             journal.leaving.next = at + 1;
             let commit = journal.commit;
             let extent = &journal.extents[at];
-            if extent.dead.is_some() || extent.end > commit || extent.footer_flies.is_some() {
+            if extent.held || extent.dead.is_some() || extent.end > commit || extent.footer_flies.is_some() {
                 continue;
             }
             if let Some((id, last)) = extent.watch
@@ -253,7 +260,7 @@ impl<A: Arena> Store<A> {
         for place in index.places() {
             let Some(partition) = self.partitions.get(place.partition) else { continue };
             if let Some(run) = index.runs_of(place).last()
-                && run.last >= partition.log_start
+                && run.last >= partition.kept_from()
             {
                 extent.watch = Some((place.partition, run.last));
                 return;
@@ -279,7 +286,7 @@ impl<A: Arena> Store<A> {
     }
 
     /// Appends all that must be known of a partition.
-    fn snapshot(&mut self, now: Now, slot: u16, id: PartitionId, arena: &mut A) -> Result<(), AppendError> {
+    pub(crate) fn snapshot(&mut self, now: Now, slot: u16, id: PartitionId, arena: &mut A) -> Result<(), AppendError> {
         let Some(partition) = self.partitions.get(id) else { return Ok(()) };
         let state = partition.state();
         let mut payload = Vec::new();
@@ -311,7 +318,8 @@ impl<A: Arena> Store<A> {
             }
         }
         let dead = |extent: &Extent| {
-            matches!(extent.dead, Some(Dead::Restated(upto)) if upto <= folded) && extent.footer_flies.is_none()
+            let dead = matches!(extent.dead, Some(Dead::Restated(upto)) if upto <= folded);
+            dead && extent.footer_flies.is_none() && !extent.held
         };
         // In the middle: the extent before says by its footer where it ends, and the one behind is closed, so that a start
         // without a checkpoint sees that nothing is missing.
@@ -324,8 +332,8 @@ impl<A: Arena> Store<A> {
             }
             let extent = journal.extents.remove(at).expect("in range");
             journal.checkpoint.freed.push(extent.start.position);
+            journal.checkpoint.leaving.push(extent.address);
             self.cold.forget(slot, extent.start.position, extent.end, arena);
-            out.push(Effect::FreeExtent { extent: extent.address });
         }
         // From the start on: local state must say so first.
         let prefix = journal.extents.iter().take_while(|extent| dead(extent)).count();

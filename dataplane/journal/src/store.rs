@@ -12,6 +12,7 @@ use base::message::{Bounds, DamagedRange, ProducerInfo};
 use base::{BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
 use protocol::batch::BatchView;
 
+pub use crate::cluster::ClusterConfig;
 use crate::cold::Cold;
 use crate::damage::Damaged;
 use crate::format::Label;
@@ -55,6 +56,8 @@ pub struct StoreConfig {
     pub checkpoint_bytes: u64,
     /// Memory for footers of closed extents.
     pub footer_cache_bytes: usize,
+    /// Rewriting what outlived the rest of closed extents.
+    pub clustering: ClusterConfig,
     /// Idempotent producers remembered in one partition; the least recently used goes first.
     pub producers_per_partition_max: u32,
     /// How long an idle producer is remembered.
@@ -204,8 +207,8 @@ pub struct Store<A: Arena> {
     pub(crate) journals: Vec<Journal>,
     pub(crate) journal_slots: SeededMap<JournalId, u16>,
     pub(crate) partitions: Partitions,
-    /// By device: journals (by slot) that wait for an extent, in the order they asked, and whether it is for cleaning.
-    pub(crate) asking: Vec<VecDeque<(u16, bool)>>,
+    /// By device: journals (by slot) that wait for an extent, in the order they asked, and what for.
+    pub(crate) asking: Vec<VecDeque<(u16, Wish)>>,
     pub(crate) cold: Cold,
     /// Partitions whose last cold read failed on the device: the next read says so, once.
     pub(crate) cold_errors: Vec<PartitionId>,
@@ -222,6 +225,8 @@ pub struct Store<A: Arena> {
     /// Rises with every fold.
     pub(crate) folds: u64,
     pub(crate) stopping: bool,
+    /// Extents that were clustered.
+    pub(crate) clustered_extents: u64,
     _arena: core::marker::PhantomData<fn(A)>,
 }
 
@@ -246,6 +251,25 @@ pub(crate) enum Op {
     Footer(u16, u64),
     /// A footer write: journal and the extent's start in sectors.
     WriteFooter(u16, u64),
+    /// A read of what is being clustered.
+    ClusterRead(u16),
+    /// A write of it.
+    ClusterWrite(u16),
+}
+
+/// What an extent is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Appends,
+    Cleaning,
+    Clustering,
+}
+
+impl Wish {
+    /// Answers do not say which question they are for, and the device's reserve answers some sooner than others.
+    pub(crate) const fn stands_alone(self) -> bool {
+        matches!(self, Self::Cleaning | Self::Clustering)
+    }
 }
 
 impl Op {
@@ -259,6 +283,8 @@ impl Op {
             Self::Window(slot, number) => (4, slot, number),
             Self::Footer(slot, number) => (5, slot, number),
             Self::WriteFooter(slot, number) => (6, slot, number),
+            Self::ClusterRead(slot) => (7, slot, 0),
+            Self::ClusterWrite(slot) => (8, slot, 0),
         };
         assert!(number >> Self::NUMBER_BITS == 0, "2^40 operations in one run");
         kind << 56 | u64::from(slot) << Self::NUMBER_BITS | number
@@ -275,6 +301,8 @@ impl Op {
             4 => Self::Window(slot, number),
             5 => Self::Footer(slot, number),
             6 => Self::WriteFooter(slot, number),
+            7 => Self::ClusterRead(slot),
+            8 => Self::ClusterWrite(slot),
             other => unreachable!("no operation of kind {other} was submitted"),
         }
     }
@@ -309,6 +337,7 @@ impl<A: Arena> Store<A> {
             stamp: 0,
             folds: 0,
             stopping: false,
+            clustered_extents: 0,
             config,
             _arena: core::marker::PhantomData,
         }
@@ -385,6 +414,7 @@ impl<A: Arena> Store<A> {
                 Op::Unit(slot, number) => self.unit_written(slot, number, result, out),
                 Op::Slot(slot) => self.slot_written(slot, result, arena, out),
                 Op::WriteFooter(slot, number) => self.footer_written(slot, number, result, arena),
+                Op::ClusterWrite(slot) => self.cluster_written(slot, result, arena),
                 other => unreachable!("{other:?} is no write"),
             },
             Event::Flushed { token, result } => match Op::of(token) {
@@ -394,10 +424,11 @@ impl<A: Arena> Store<A> {
             Event::Read { token, block, result } => match Op::of(token) {
                 Op::Window(slot, serial) => self.window_read(slot, serial, block, result, arena, out),
                 Op::Footer(slot, serial) => self.footer_read(slot, serial, block, result, arena, out),
+                Op::ClusterRead(slot) => self.cluster_read(slot, block, result, arena, out),
                 other => unreachable!("{other:?} is no read"),
             },
             Event::Extent { device, extent } => self.extent_given(now, device, extent, out),
-            Event::CheckpointDone { journal, result } => self.checkpoint_done(journal, result),
+            Event::CheckpointDone { journal, result } => self.checkpoint_done(journal, result, out),
             Event::DeviceFailed { device, reason } => self.device_failed(device, &reason, out),
         }
     }
@@ -446,6 +477,12 @@ impl<A: Arena> Store<A> {
     ) -> ReadOutcome {
         let _ = now;
         self.read_from(id, from, bytes_max, at_least_one, arena, slices, out)
+    }
+
+    /// How many extents were clustered in this run.
+    #[must_use]
+    pub const fn clustered_extents(&self) -> u64 {
+        self.clustered_extents
     }
 
     /// The partition's ends.

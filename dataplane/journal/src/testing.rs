@@ -212,6 +212,7 @@ pub(crate) fn config(incarnation: u128) -> StoreConfig {
         bytes_in_flight: 1 << 20,
         checkpoint_bytes: 256 << 10,
         footer_cache_bytes: 64 << 10,
+        clustering: crate::store::ClusterConfig { gather_bytes: 64 << 10, bytes_per_second: 1 << 40, rest_ms: 5000 },
         producers_per_partition_max: 16,
         producer_expiry_ms: 86_400_000,
         durability: vec![Durability::Flush],

@@ -27,6 +27,15 @@ pub(crate) struct Search {
     walked: Option<Offset>,
 }
 
+impl Search {
+    /// A stretch of the journal was clustered: what was looked into of it is looked into again.
+    pub(crate) fn clustered(&mut self, from: Position, upto: Position) {
+        if self.next > from && self.next < upto {
+            self.next = from;
+        }
+    }
+}
+
 impl<A: Arena> Store<A> {
     pub(crate) fn find_by_time(
         &mut self,

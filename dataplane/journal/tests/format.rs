@@ -80,6 +80,11 @@ fn extent_header() -> ExtentHeader {
     }
 }
 
+fn clustered_header() -> ExtentHeader {
+    let upto = JournalStart { position: Position(1 << 20), epoch: Epoch(6), chain: Chain(0x5555_6666) };
+    ExtentHeader { kind: ExtentKind::Clustered(Stretch { end: Position(65_536), upto }), ..extent_header() }
+}
+
 fn partition_state(id: u64) -> PartitionState {
     let batch = |first: i32| BatchState {
         first_sequence: first,
@@ -154,7 +159,7 @@ fn frame(kind: FrameKind, partition: u64, payload: Vec<u8>) -> (FrameHeader, Vec
 }
 
 fn place(position: u64) -> UnitPlace {
-    UnitPlace { cluster: CLUSTER, journal: JOURNAL, position: Position(position) }
+    UnitPlace { cluster: CLUSTER, journal: JOURNAL, position: Position(position), clustered: false }
 }
 
 fn bytes_of(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -227,7 +232,12 @@ fn base_record() -> CheckpointRecord {
         device: 0xdddd_0001,
         sequence: 0,
         upto: start(),
-        partitions: vec![PartitionEntry { state: partition_state(5), newest: Position(4096), bytes: 1000 }],
+        partitions: vec![PartitionEntry {
+            state: partition_state(5),
+            newest: Position(4096),
+            bytes: 1000,
+            counted: Offset(3),
+        }],
         gone: vec![],
         extents: vec![ExtentEntry {
             offset: 5 << 20,
@@ -236,6 +246,7 @@ fn base_record() -> CheckpointRecord {
             start: start(),
             end: None,
             footer_len: 0,
+            clustered: None,
         }],
         freed: vec![],
         open: 77,
@@ -248,10 +259,23 @@ fn increment() -> CheckpointRecord {
     CheckpointRecord {
         sequence: 1,
         upto,
-        partitions: vec![PartitionEntry { state: partition_state(6), newest: Position(8192), bytes: 2000 }],
+        partitions: vec![PartitionEntry {
+            state: partition_state(6),
+            newest: Position(8192),
+            bytes: 2000,
+            counted: Offset(9),
+        }],
         gone: vec![],
-        extents: vec![],
-        freed: vec![],
+        extents: vec![ExtentEntry {
+            offset: 69 << 20,
+            len: 64 << 20,
+            generation: 78,
+            start: start(),
+            end: Some(Position(16_384)),
+            footer_len: 4096,
+            clustered: Some(JournalStart { position: Position(32_768), epoch: Epoch(5), chain: Chain(17) }),
+        }],
+        freed: vec![Position(20_480)],
         runs: vec![FooterEntry {
             partition: PartitionId(5),
             newest: Position(8192),
@@ -269,18 +293,19 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     base_record().encode(&sums(), &mut checkpoint);
     increment().encode(&sums(), &mut checkpoint);
     vec![
-        ("label", page(|page| label().encode(&sums(), page))),
-        ("local-state", page(|page| local_state().encode(&sums(), page))),
-        ("extent-header", page(|page| extent_header().encode(&sums(), page))),
-        ("unit", first),
-        ("closing-unit", closing),
-        ("footer", footer().encode(&sums())),
-        ("checkpoint", checkpoint),
+        ("v1-label", page(|page| label().encode(&sums(), page))),
+        ("v1-local-state", page(|page| local_state().encode(&sums(), page))),
+        ("v1-extent-header", page(|page| extent_header().encode(&sums(), page))),
+        ("v1-unit", first),
+        ("v1-closing-unit", closing),
+        ("v1-footer", footer().encode(&sums())),
+        ("v1-clustered-extent-header", page(|page| clustered_header().encode(&sums(), page))),
+        ("v2-checkpoint", checkpoint),
     ]
 }
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("v1-{name}.bin"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.bin"))
 }
 
 #[test]
@@ -298,10 +323,11 @@ fn bytes_are_those_of_the_golden_files() {
 #[test]
 fn golden_files_decode_to_what_was_encoded() {
     let read = |name| fs::read(golden(name)).unwrap();
-    assert_eq!(Label::decode(&read("label"), &sums()), Ok(label()));
-    assert_eq!(LocalState::decode(&read("local-state"), &sums()), Ok(local_state()));
-    assert_eq!(ExtentHeader::decode(&read("extent-header"), &sums()), Ok(extent_header()));
-    let bytes = read("unit");
+    assert_eq!(Label::decode(&read("v1-label"), &sums()), Ok(label()));
+    assert_eq!(LocalState::decode(&read("v1-local-state"), &sums()), Ok(local_state()));
+    assert_eq!(ExtentHeader::decode(&read("v1-extent-header"), &sums()), Ok(extent_header()));
+    assert_eq!(ExtentHeader::decode(&read("v1-clustered-extent-header"), &sums()), Ok(clustered_header()));
+    let bytes = read("v1-unit");
     let view = UnitView::check(&bytes, &KEY, &sums(), &place(8192)).unwrap();
     assert_eq!(view.bad_payload(&sums()), None);
     for (frame, (header, payload)) in view.frames().zip(every_kind()) {
@@ -316,9 +342,20 @@ fn golden_files_decode_to_what_was_encoded() {
     assert_eq!(Open::decode(payload(4)), Ok(Open { previous: JournalId(8), state: partition_state(7) }));
     assert_eq!(PartitionState::decode(payload(5)), Ok(partition_state(5)));
     assert_eq!(Gap::decode(payload(6)).unwrap().to, Offset(9));
-    let closing = read("closing-unit");
+    let closing = read("v1-closing-unit");
     let after = UnitView::check(&closing, &KEY, &sums(), &place(view.header().end().0)).unwrap();
     assert_eq!((after.header().chain, after.frames().count()), (view.chain(), 0));
+}
+
+#[test]
+fn a_checkpoint_of_version_1_is_read() {
+    let bytes = fs::read(golden("v1-checkpoint")).unwrap();
+    let fold = CheckpointFold::read(&bytes, JOURNAL, 0xdddd_0001, &sums()).unwrap();
+    assert_eq!((fold.bytes, fold.sequence), (bytes.len(), 1));
+    let entry = &fold.partitions[&PartitionId(5)];
+    // It did not say up to where bytes were counted: up to the log start.
+    assert_eq!((entry.bytes, entry.counted), (1000, entry.state.log_start));
+    assert!(fold.extents.values().all(|extent| extent.clustered.is_none()));
 }
 
 #[test]
@@ -369,8 +406,14 @@ fn a_checkpoint_folds_base_and_increments_and_tolerates_any_truncation() {
 fn a_new_open_extent_drops_the_index_of_the_one_before() {
     let mut bytes = Vec::new();
     base_record().encode(&sums(), &mut bytes);
-    CheckpointRecord { open: 78, gone: vec![PartitionId(5)], freed: vec![start().position], ..increment() }
-        .encode(&sums(), &mut bytes);
+    CheckpointRecord {
+        open: 78,
+        gone: vec![PartitionId(5)],
+        extents: vec![],
+        freed: vec![start().position],
+        ..increment()
+    }
+    .encode(&sums(), &mut bytes);
     let fold = CheckpointFold::read(&bytes, JOURNAL, 0xdddd_0001, &sums()).unwrap();
     assert_eq!(fold.runs[&PartitionId(5)].runs, [run(0, 12), run(13, 20)], "only those of the new extent");
     assert_eq!(fold.partitions.keys().map(|id| id.0).collect::<Vec<_>>(), [6]);
@@ -408,11 +451,11 @@ fn every_flipped_byte_of_a_page_footer_or_checkpoint_is_told() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x10;
             let refused = match name {
-                "label" => Label::decode(&bytes, &sums()).is_err(),
-                "local-state" => LocalState::decode(&bytes, &sums()).is_err(),
-                "extent-header" => ExtentHeader::decode(&bytes, &sums()).is_err(),
-                "footer" => FooterView::check(&bytes, &sums()).is_err(),
-                "checkpoint" => {
+                "v1-label" => Label::decode(&bytes, &sums()).is_err(),
+                "v1-local-state" => LocalState::decode(&bytes, &sums()).is_err(),
+                "v1-extent-header" | "v1-clustered-extent-header" => ExtentHeader::decode(&bytes, &sums()).is_err(),
+                "v1-footer" => FooterView::check(&bytes, &sums()).is_err(),
+                "v2-checkpoint" => {
                     CheckpointFold::read(&bytes, JOURNAL, 0xdddd_0001, &sums()).is_none_or(|fold| fold.sequence == 0)
                 }
                 _ => true,
@@ -468,8 +511,8 @@ fn newer_versions_and_unknown_kinds_are_errors_that_name_them() {
         let sum = (sums().crc64)(0, &bytes[..SECTOR - 8]);
         bytes[SECTOR - 8..].copy_from_slice(&sum.to_le_bytes());
         let error = match name {
-            "label" => Label::decode(&bytes, &sums()).unwrap_err(),
-            "local-state" => LocalState::decode(&bytes, &sums()).unwrap_err(),
+            "v1-label" => Label::decode(&bytes, &sums()).unwrap_err(),
+            "v1-local-state" => LocalState::decode(&bytes, &sums()).unwrap_err(),
             _ => ExtentHeader::decode(&bytes, &sums()).unwrap_err(),
         };
         assert_eq!(error, FormatError::NewerVersion { version: 2 });

@@ -6,7 +6,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use base::{Checksums, Epoch, JournalId, PartitionId, Position};
+use base::{Checksums, Epoch, JournalId, Offset, PartitionId, Position};
 
 use super::bytes::{Put as _, Reader, algorithm};
 use super::device::JournalStart;
@@ -16,7 +16,8 @@ use super::state::PartitionState;
 use super::{ALGORITHM_CRC64_NVME, Chain};
 
 const CHECKPOINT_MAGIC: &[u8; 8] = b"BARELOGC";
-const CHECKPOINT_VERSION: u16 = 1;
+/// Version 1 knew no clustered extents, and not up to where bytes were counted.
+const CHECKPOINT_VERSION: u16 = 2;
 /// Magic, version, algorithm, zero, sequence, length of the body.
 const HEAD_BYTES: usize = 24;
 const SUM_BYTES: usize = 8;
@@ -30,6 +31,8 @@ pub struct PartitionEntry {
     pub newest: Position,
     /// Bytes of retained payload.
     pub bytes: u64,
+    /// Runs that end before this offset are not in `bytes` any more.
+    pub counted: Offset,
 }
 
 /// An extent of the journal.
@@ -47,6 +50,8 @@ pub struct ExtentEntry {
     pub end: Option<Position>,
     /// Bytes of its footer; 0: none was written.
     pub footer_len: u32,
+    /// Of a clustered extent: where the journal goes on after the stretch it stands for.
+    pub clustered: Option<JournalStart>,
 }
 
 /// One record: all of the state (sequence 0), or what changed since the record before.
@@ -100,6 +105,7 @@ impl CheckpointRecord {
             entry.state.encode(out);
             out.put(&entry.newest.0.to_le_bytes());
             out.put(&entry.bytes.to_le_bytes());
+            out.put(&entry.counted.0.to_le_bytes());
         }
         out.put_count(self.gone.len());
         for id in &self.gone {
@@ -113,6 +119,8 @@ impl CheckpointRecord {
             encode_start(&extent.start, out);
             out.put(&extent.end.map_or(u64::MAX, |end| end.0).to_le_bytes());
             out.put(&extent.footer_len.to_le_bytes());
+            out.put(&u32::from(extent.clustered.is_some()).to_le_bytes());
+            encode_start(&extent.clustered.unwrap_or_default(), out);
         }
         out.put_count(self.freed.len());
         for position in &self.freed {
@@ -154,24 +162,23 @@ impl CheckpointRecord {
         }
         algorithm(algorithm_byte)?;
         let mut reader = Reader::new(summed.get(HEAD_BYTES..).ok_or(FormatError::Short)?);
-        let record = Self::read_body(&mut reader, sequence)?;
+        let record = Self::read_body(&mut reader, sequence, version)?;
         if !reader.is_empty() {
             return Err(FormatError::Field("checkpoint length"));
         }
         Ok((record, body_end + SUM_BYTES))
     }
 
-    fn read_body(reader: &mut Reader<'_>, sequence: u32) -> Result<Self, FormatError> {
+    fn read_body(reader: &mut Reader<'_>, sequence: u32, version: u16) -> Result<Self, FormatError> {
         let device = reader.u128()?;
         let journal = JournalId(reader.u64()?);
         let upto = read_start(reader)?;
         let open = reader.u64()?;
         let partitions = read_list(reader, PartitionState::BYTES_MIN + 16, |reader| {
-            Ok(PartitionEntry {
-                state: PartitionState::read(reader)?,
-                newest: Position(reader.u64()?),
-                bytes: reader.u64()?,
-            })
+            let state = PartitionState::read(reader)?;
+            let (newest, bytes) = (Position(reader.u64()?), reader.u64()?);
+            let counted = if version < 2 { state.log_start } else { Offset(reader.i64()?) };
+            Ok(PartitionEntry { state, newest, bytes, counted })
         })?;
         let gone = read_list(reader, 8, |reader| Ok(PartitionId(reader.u64()?)))?;
         let extents = read_list(reader, 64, |reader| {
@@ -182,6 +189,12 @@ impl CheckpointRecord {
                 start: read_start(reader)?,
                 end: Some(reader.u64()?).filter(|&end| end != u64::MAX).map(Position),
                 footer_len: reader.u32()?,
+                clustered: if version < 2 {
+                    None
+                } else {
+                    let clustered = reader.u32()? != 0;
+                    Some(read_start(reader)?).filter(|_| clustered)
+                },
             })
         })?;
         let freed = read_list(reader, 8, |reader| Ok(Position(reader.u64()?)))?;

@@ -216,8 +216,19 @@ impl LocalState {
 pub enum ExtentKind {
     /// Units as replicated.
     Raw,
-    /// Surviving frames of a closed range, sorted by partition. Nothing writes these yet.
-    Clustered,
+    /// What outlived the rest of a closed, committed stretch of the journal, by partition. Its units lie at positions of that
+    /// stretch, from its start on.
+    Clustered(Stretch),
+}
+
+/// The stretch of a journal that a clustered extent stands for, and where the journal goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// End of the clustered units.
+    pub end: Position,
+    /// Where the first raw unit after the stretch begins, with the epoch under which its extent was begun and what it chains
+    /// to.
+    pub upto: JournalStart,
 }
 
 /// The first page of an extent; units begin right after it. Written with the extent's first unit and covered by the same
@@ -254,9 +265,9 @@ impl ExtentHeader {
 
     /// Writes the page.
     pub fn encode(&self, sums: &Checksums, page: &mut [u8; SECTOR]) {
-        let kind = match self.kind {
-            ExtentKind::Raw => 1u32,
-            ExtentKind::Clustered => 2,
+        let (kind, stretch) = match self.kind {
+            ExtentKind::Raw => (1u32, None),
+            ExtentKind::Clustered(stretch) => (2, Some(stretch)),
         };
         let mut writer = page_begin(page, EXTENT_MAGIC);
         writer
@@ -271,6 +282,13 @@ impl ExtentHeader {
             .put(&self.len.to_le_bytes())
             .put(&self.epoch.0.to_le_bytes())
             .put(&kind.to_le_bytes());
+        if let Some(Stretch { end, upto }) = stretch {
+            writer
+                .put(&end.0.to_le_bytes())
+                .put(&upto.position.0.to_le_bytes())
+                .put(&upto.chain.0.to_le_bytes())
+                .put(&upto.epoch.0.to_le_bytes());
+        }
         page_seal(page, sums);
     }
 
@@ -292,7 +310,13 @@ impl ExtentHeader {
         let epoch = Epoch(reader.i32()?);
         let kind = match reader.u32()? {
             1 => ExtentKind::Raw,
-            2 => ExtentKind::Clustered,
+            2 => {
+                let end = Position(reader.u64()?);
+                let position = Position(reader.u64()?);
+                let chain = Chain(reader.u128()?);
+                let upto = JournalStart { position, epoch: Epoch(reader.i32()?), chain };
+                ExtentKind::Clustered(Stretch { end, upto })
+            }
             _ => return Err(FormatError::Field("extent kind")),
         };
         Ok(Self { kind, generation, cluster, device, journal, offset, len, start, epoch, chain, secret })

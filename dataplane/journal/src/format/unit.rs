@@ -57,6 +57,8 @@ pub struct UnitPlace {
     pub journal: JournalId,
     /// The position.
     pub position: Position,
+    /// Whether the extent is clustered.
+    pub clustered: bool,
 }
 
 /// Why a unit was not taken.
@@ -127,6 +129,9 @@ impl core::error::Error for UnitError {}
 impl UnitHeader {
     /// Bytes of a unit header.
     pub const BYTES: usize = 128;
+
+    /// Flag of a unit in a clustered extent: its position is not one at which a replica wrote it.
+    pub const CLUSTERED: u16 = 1;
 
     /// Writes the header and gives its checksum, to which the next unit chains.
     ///
@@ -211,7 +216,7 @@ impl UnitHeader {
         if algorithms != [ALGORITHM_SIPHASH_2_4_128, ALGORITHM_CRC64_NVME] {
             return Err(UnitError::Unsupported { field: "algorithms", value: u16::from_le_bytes(algorithms).into() });
         }
-        if header.flags != 0 {
+        if header.flags & !UnitHeader::CLUSTERED != 0 {
             return Err(UnitError::Unsupported { field: "flags", value: header.flags.into() });
         }
         if header.key_id != 0 {
@@ -259,7 +264,10 @@ impl<'a> UnitView<'a> {
     /// As [`UnitError`] says.
     pub fn check(bytes: &'a [u8], key: &Secret, sums: &Checksums, place: &UnitPlace) -> Result<Self, UnitError> {
         let (header, chain) = UnitHeader::decode(bytes, key)?;
-        if (header.cluster, header.journal, header.position) != (place.cluster, place.journal, place.position) {
+        let clustered = header.flags & UnitHeader::CLUSTERED != 0;
+        let found =
+            UnitPlace { cluster: header.cluster, journal: header.journal, position: header.position, clustered };
+        if found != *place {
             return Err(UnitError::Elsewhere { header });
         }
         if bytes.len() < header.bytes() {

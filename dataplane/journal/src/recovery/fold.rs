@@ -53,7 +53,7 @@ impl Fold {
             let mut partition = Partition::new(id, 0);
             partition.newest = entry.newest;
             partition.bytes = entry.bytes;
-            partition.counted = entry.state.log_start;
+            partition.counted = entry.counted;
             let start = entry.state.log_start;
             partition.restore(entry.state, self.hash, self.producers_max);
             // The checkpoint states it, and so does a unit.
@@ -66,6 +66,7 @@ impl Fold {
         for candidate in extents.iter().filter(|candidate| candidate.header.start < begin.position) {
             self.enter(candidate);
             let known = checkpoint.extents.get(&candidate.header.start);
+            let known = known.filter(|known| known.generation == candidate.header.generation);
             let extent = self.extents.last_mut().expect("entered above");
             extent.last = (begin.epoch, begin.chain);
             if let Some(end) = known.and_then(|known| known.end) {
@@ -75,6 +76,11 @@ impl Fold {
                 continue;
             }
             extent.end = begin.position.min(candidate.limit);
+            if extent.clustered.is_some() {
+                extent.index =
+                    if candidate.footer_len > 0 { Index::Footer(candidate.footer_len) } else { Index::Missing };
+                continue;
+            }
             if checkpoint.open != candidate.header.generation {
                 extent.index = Index::Missing;
                 continue;
@@ -107,7 +113,8 @@ impl Fold {
         self.close_last();
         self.footer_len = candidate.footer_len;
         let at = JournalStart { position: start, epoch: candidate.header.epoch, chain: candidate.header.chain };
-        self.extents.push(Extent::new(address(self.device, &candidate.header), at, self.last));
+        let extent = Extent::new(address(self.device, &candidate.header), at, self.last);
+        self.extents.push(Extent { clustered: candidate.clustered(), ..extent });
     }
 
     fn close_last(&mut self) {

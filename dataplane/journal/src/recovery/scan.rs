@@ -52,7 +52,12 @@ impl<'a, S: Storage> Scanner<'a, S> {
             storage,
             sums: config.sums,
             key: identity.secret,
-            place: UnitPlace { cluster: identity.cluster, journal: identity.journal, position: Position(0) },
+            place: UnitPlace {
+                cluster: identity.cluster,
+                journal: identity.journal,
+                position: Position(0),
+                clustered: false,
+            },
             cut,
             buffer: Vec::new(),
             buffer_at: 0,
@@ -83,7 +88,7 @@ impl<'a, S: Storage> Scanner<'a, S> {
     /// What lies at a position of an extent.
     pub(crate) fn unit(&mut self, extent: &Candidate, at: Position) -> Result<Seen, Stop> {
         let (offset, end) = (extent.offset(at), extent.offset(extent.limit));
-        let place = UnitPlace { position: at, ..self.place };
+        let place = UnitPlace { position: at, clustered: extent.clustered().is_some(), ..self.place };
         let mut need = SECTOR;
         loop {
             let (key, sums) = (self.key, self.sums);
@@ -171,7 +176,9 @@ impl<'a, S: Storage> Scanner<'a, S> {
         let (key, place) = (self.key, self.place);
         let bytes = self.bytes(offset, SECTOR, end)?;
         let Ok((header, _)) = UnitHeader::decode(bytes, &key) else { return Ok(None) };
-        let right = (header.cluster, header.journal, header.position) == (place.cluster, place.journal, at);
+        let clustered = header.flags & UnitHeader::CLUSTERED != 0;
+        let right = (header.cluster, header.journal, header.position) == (place.cluster, place.journal, at)
+            && clustered == extent.clustered().is_some();
         if header.journal == place.journal {
             self.highest_epoch = self.highest_epoch.max(header.epoch);
         }
@@ -205,7 +212,7 @@ impl<'a, S: Storage> Scanner<'a, S> {
         mut take: impl FnMut(&FrameView<'_>, bool),
     ) -> Result<(), Stop> {
         let (offset, end) = (extent.offset(header.position), extent.offset(extent.limit));
-        let place = UnitPlace { position: header.position, ..self.place };
+        let place = UnitPlace { position: header.position, clustered: extent.clustered().is_some(), ..self.place };
         let bad = core::mem::take(&mut self.bad);
         let (key, sums) = (self.key, self.sums);
         let bytes = self.bytes(offset, header.bytes(), end)?;

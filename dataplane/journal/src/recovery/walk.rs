@@ -80,6 +80,13 @@ impl<S: Storage> Walk<'_, '_, S> {
                 }
                 self.fold.extend(at);
             }
+            if let Some(upto) = extent.clustered() {
+                // What was in its stretch and is not here was dead, and the whole stretch is committed.
+                at = upto.position;
+                self.commit = self.commit.max(at);
+                self.fold.last = (upto.epoch, upto.chain);
+                self.scanner.epoch = upto.epoch;
+            }
         }
     }
 

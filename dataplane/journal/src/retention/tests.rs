@@ -387,3 +387,30 @@ fn a_snapshot_behind_a_checkpoint_does_not_undo_what_the_checkpoint_knows() {
     assert!(again.duplicate && again.base_offset == Offset(5), "{again:?}");
     assert_eq!(world.high_watermark(2), 10);
 }
+
+#[test]
+fn bytes_are_those_of_what_is_kept_after_many_extents_were_deleted_at_once() {
+    for checkpoints in [true, false] {
+        let mut world = World::new(256 << 10);
+        for _ in 0..12 {
+            world.fill(1, 10);
+            world.fill(2, 2);
+        }
+        world.store.move_start(world.now, PartitionId(1), Offset(1105), &mut world.arena).unwrap();
+        world.settle();
+        // Counting goes on over a restart.
+        world.turns(2);
+        world.restart_with(checkpoints).unwrap();
+        world.settle();
+        world.turns(40);
+        let bytes = world.store.bounds(PartitionId(1)).unwrap().bytes;
+        let kept: usize = world.drain(1, 1105).iter().map(|(_, bytes)| bytes.len()).sum();
+        let run = 128 << 10;
+        assert!(bytes >= kept as u64 && bytes <= kept as u64 + run, "{bytes} for {kept}");
+        let bytes = world.store.bounds(PartitionId(2)).unwrap().bytes;
+        let kept: usize = world.drain(2, 0).iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(bytes, kept as u64);
+        world.turns(40);
+        assert!(world.store.journals[0].extents.len() <= 6);
+    }
+}

@@ -27,7 +27,7 @@ use base::{
 };
 use journal::Store;
 use journal::format::Label;
-use journal::store::{Durability, StoreConfig, StoreDevice};
+use journal::store::{ClusterConfig, Durability, StoreConfig, StoreDevice};
 use shard::ports::Backends;
 use shard::{Limits, Shard, ShardConfig};
 
@@ -129,6 +129,7 @@ impl World {
                 bytes_in_flight: 1 << 20,
                 checkpoint_bytes: 64 << 20,
                 footer_cache_bytes: 64 << 10,
+                clustering: ClusterConfig { gather_bytes: 1 << 20, bytes_per_second: 1 << 30, rest_ms: 0 },
                 producers_per_partition_max: 16,
                 producer_expiry_ms: 86_400_000,
                 durability: vec![Durability::Flush],
