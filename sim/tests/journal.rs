@@ -66,7 +66,7 @@ fn what_outlives_the_rest_is_clustered_through_crashes() {
         freed += summary.freed;
     }
     eprintln!("{clustered} extents clustered, {freed} freed");
-    assert!(count < 50 || clustered > count, "{clustered} extents clustered by {count} seeds");
+    assert!(count < 50 || clustered * 2 > count, "{clustered} extents clustered by {count} seeds");
 }
 
 #[test]

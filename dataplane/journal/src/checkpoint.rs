@@ -27,6 +27,9 @@ const GROWTH: usize = 2;
 /// A record is written for this many extents that wait for it.
 const LEAVING: usize = 4;
 
+/// Or when some have waited for this many turns: a second or so.
+const TURNS: u32 = 10;
+
 /// Increments up to this size cost nothing worth writing a base for.
 const INCREMENTS_MIN: usize = 1 << 20;
 
@@ -50,6 +53,8 @@ pub(crate) struct Checkpoint {
     /// Extents that are not the journal's any more. Nobody else gets one before a record that does not name it is durable:
     /// until then a start would take what is written there for damage.
     pub(crate) leaving: Vec<ExtentAddress>,
+    /// Housekeeping turns that they have waited for.
+    turns: u32,
     /// Those that the record in flight does not name.
     left: Vec<ExtentAddress>,
 }
@@ -91,9 +96,11 @@ impl<A: Arena> Store<A> {
         }
         if journal.checkpoint.building.is_none() {
             let since = journal.end.0 - journal.checkpoint.written.0;
-            // Extents are waited for, or many have gathered.
-            let wanted = journal.full_until.is_some() || journal.checkpoint.leaving.len() >= LEAVING;
-            let space = wanted && !journal.checkpoint.leaving.is_empty();
+            let full = journal.full_until.is_some();
+            let checkpoint = &mut journal.checkpoint;
+            checkpoint.turns = if checkpoint.leaving.is_empty() { 0 } else { checkpoint.turns + 1 };
+            // Extents are waited for, or many have gathered, or they have waited for a while.
+            let space = checkpoint.turns > 0 && full || checkpoint.leaving.len() >= LEAVING || checkpoint.turns > TURNS;
             if since < self.config.checkpoint_bytes && !space && !(now_due && since > 0) {
                 return;
             }
@@ -199,6 +206,7 @@ fn complete(journal: &mut Journal, own: u16, lane: &Lane, partitions: &Partition
     record.gone = core::mem::take(&mut journal.checkpoint.gone);
     record.freed = core::mem::take(&mut journal.checkpoint.freed);
     building.left = core::mem::take(&mut journal.checkpoint.leaving);
+    journal.checkpoint.turns = 0;
     for extent in journal.extents.iter_mut().filter(|extent| extent.changed) {
         // A footer counts once a flush has followed it; until then a start would look for it, or make it anew.
         let durable = lane.durability != Durability::Flush || lane.flushed > extent.footer_after;
