@@ -132,39 +132,7 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
     for _ in 0..20 {
         run.append()?;
     }
-    let ending = *run.chance.pick(&[Ending::Stop, Ending::Quiet, Ending::Crash]);
-    match ending {
-        Ending::Stop => run.stop()?,
-        Ending::Quiet => run.world.settle(&mut run.chance),
-        Ending::Crash => {}
-    }
-    run.check()?;
-    run.checked = false;
-    let forgetful = run.chance.odds(1, 3);
-    let (mut run, reports) = run.restart(|rest, chance| {
-        if forgetful {
-            rest.files.clear();
-        }
-        harm(rest, chance);
-    })?;
-    let ids: Vec<PartitionId> = run.logs.keys().copied().collect();
-    for id in ids {
-        let journal = run.homes[&id];
-        let Some(report) = reports.iter().find(|report| report.journal == journal) else { continue };
-        if report.closed.is_some() {
-            run.summary.fenced += 1;
-            continue;
-        }
-        if ending != Ending::Stop || forgetful {
-            // Rot in what no header calls committed is taken for what a crash tore. A full device has no room for the closing
-            // unit that an orderly stop ends with.
-            run.logs.get_mut(&id).expect("listed").cut(report.end);
-        }
-        run.harmed(id, !report.holes.is_empty())
-            .map_err(|error| format!("{error}, {ending:?}, forgetful {forgetful}\n{reports:?}"))?;
-    }
-    run.summary.trace = run.world.trace;
-    Ok(run.summary)
+    run.harmed_end()
 }
 
 /// Runs one seed in which most of what is written is deleted soon and little is kept for ever, so that extents are clustered all
@@ -199,6 +167,9 @@ pub fn run_mixed(seed: u64) -> Result<Summary, String> {
         run.focus.clear();
         run = run.again().map_err(|error| format!("end of life {life}: {error}"))?;
     }
+    if run.chance.odds(1, 3) {
+        return run.harmed_end().map_err(|error| format!("harmed: {error}"));
+    }
     run.last().map_err(|error| format!("at the end: {error}"))?;
     run.summary.trace = run.world.trace;
     Ok(run.summary)
@@ -230,6 +201,43 @@ fn harm(rest: &mut Rest, chance: &mut Chance) {
 }
 
 impl Run {
+    /// Ends this life in some way, lets one thing rot, starts again, and looks at what is served.
+    fn harmed_end(mut self) -> Result<Summary, String> {
+        let ending = *self.chance.pick(&[Ending::Stop, Ending::Quiet, Ending::Crash]);
+        match ending {
+            Ending::Stop => self.stop()?,
+            Ending::Quiet => self.world.settle(&mut self.chance),
+            Ending::Crash => {}
+        }
+        self.check()?;
+        self.checked = false;
+        let forgetful = self.chance.odds(1, 3);
+        let (mut run, reports) = self.restart(|rest, chance| {
+            if forgetful {
+                rest.files.clear();
+            }
+            harm(rest, chance);
+        })?;
+        let ids: Vec<PartitionId> = run.logs.keys().copied().collect();
+        for id in ids {
+            let journal = run.homes[&id];
+            let Some(report) = reports.iter().find(|report| report.journal == journal) else { continue };
+            if report.closed.is_some() {
+                run.summary.fenced += 1;
+                continue;
+            }
+            if ending != Ending::Stop || forgetful {
+                // Rot in what no header calls committed is taken for what a crash tore. A full device has no room for the closing
+                // unit that an orderly stop ends with.
+                run.logs.get_mut(&id).expect("listed").cut(report.end);
+            }
+            run.harmed(id, !report.holes.is_empty())
+                .map_err(|error| format!("{error}, {ending:?}, forgetful {forgetful}\n{reports:?}"))?;
+        }
+        run.summary.trace = run.world.trace;
+        Ok(run.summary)
+    }
+
     /// Reads a partition of a harmed device through, then appends to it. Where recovery told of holes reads may pass over them.
     fn harmed(&mut self, id: PartitionId, told: bool) -> Result<(), String> {
         let shard = self.shard(id);

@@ -108,6 +108,6 @@ pub fn bench(args: &[String]) -> Result<()> {
 
 /// Rewrites generated documents and golden files.
 pub fn bless() -> Result<()> {
-    run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--lib", "--bins", "--test", "*golden*"])
+    run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--lib", "--bins", "--test", "format"])
         .env("BLESS", "1"))
 }

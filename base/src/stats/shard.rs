@@ -55,6 +55,8 @@ pub struct ShardStats {
     pub damaged_ranges: Counter,
     /// Reads refused because what they asked for is damaged.
     pub damaged_reads: Counter,
+    /// Extents replaced by clustered ones.
+    pub extents_clustered: Counter,
     /// Open connections.
     pub connections: Counter,
     /// Connections ever accepted.
@@ -118,6 +120,7 @@ impl Default for ShardStats {
             journals_fenced: Counter::default(),
             damaged_ranges: Counter::default(),
             damaged_reads: Counter::default(),
+            extents_clustered: Counter::default(),
             connections: Counter::default(),
             connections_opened: Counter::default(),
             connections_idle_closed: Counter::default(),
@@ -219,6 +222,7 @@ pub const METRICS: &[Metric] = metrics![
     "barelog_journals_fenced" "" Counter journals_fenced, "Journals that take no more appends after an I/O error.";
     "barelog_damaged_ranges" "" Gauge damaged_ranges, "Ranges of offsets that are damaged on the device, found by a start or by a read, and not deleted yet; GET /damage lists them.";
     "barelog_damaged_reads" "" Counter damaged_reads, "Reads refused as CORRUPT_MESSAGE because what they asked for is damaged on the device.";
+    "barelog_extents_clustered" "" Counter extents_clustered, "Closed extents whose living records were written anew into one.";
     "barelog_connections" "" Gauge connections, "Open connections.";
     "barelog_connections_opened" "" Counter connections_opened, "Connections accepted.";
     "barelog_connections_idle_closed" "" Counter connections_idle_closed, "Connections closed after connections.max.idle.ms.";

@@ -176,6 +176,7 @@ impl<P: Ports> Shard<P> {
     /// Idle connections, retention, checkpoints, gauges; some times a second.
     pub fn housekeep(&mut self, now: Now) {
         self.store.housekeep(now, &mut self.backends.arena, &mut self.effects);
+        self.stats.extents_clustered.add(self.store.clustered_extents() - self.stats.extents_clustered.get());
         self.route_effects(now);
         self.close_idle(now);
         self.measure();
