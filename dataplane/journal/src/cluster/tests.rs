@@ -190,7 +190,7 @@ fn a_stretch_with_damage_is_left_as_it_is() {
     while from < world.high_watermark(2) {
         match world.read(2, from, 1).0 {
             ReadOutcome::Data { .. } => (from, seen) = (from + 3, seen + 1),
-            ReadOutcome::Damaged { next } => (from, holes) = (next.0, holes + 1),
+            ReadOutcome::Damaged { next, .. } => (from, holes) = (next.0, holes + 1),
             other => panic!("{other:?}"),
         }
     }
