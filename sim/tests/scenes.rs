@@ -137,7 +137,8 @@ fn deleted_records_and_partitions_give_their_space_back_and_a_full_device_recove
     assert!(fill(&mut run, B) > 1000);
     run.trim(A, -1).unwrap();
     run.delete_partition(B);
-    for _ in 0..10 {
+    // What leaves waits for a checkpoint, which comes within a dozen turns.
+    for _ in 0..25 {
         run.work();
     }
     assert!(run.world.pool.counts().used <= 4, "{:?}", run.world.pool.counts());
