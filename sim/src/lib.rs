@@ -5,8 +5,10 @@
 
 pub mod arena;
 pub mod audit;
+pub mod broker;
 pub mod chance;
 pub mod disk;
+pub mod levels;
 pub mod model;
 pub mod recover;
 pub mod run;

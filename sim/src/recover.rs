@@ -15,20 +15,35 @@ use crate::{Chance, SimArena, sums};
 /// # Errors
 /// What is wrong.
 pub fn open(mut rest: Rest, epoch: &mut i32, chance: &mut Chance) -> Result<(World, Vec<JournalReport>), String> {
+    let (shards, pool, reports) = bring_up(&mut rest, epoch, chance)?;
+    Ok((World::new(rest, shards, pool), reports))
+}
+
+/// What [`open`] makes the world of.
+///
+/// # Errors
+/// What is wrong.
+pub fn bring_up(
+    rest: &mut Rest,
+    epoch: &mut i32,
+    chance: &mut Chance,
+) -> Result<(Vec<Shard>, Pool, Vec<JournalReport>), String> {
     for _ in 0..3 {
         if !chance.odds(1, 4) {
             break;
         }
         *epoch += 1;
         rest.disk.fuse = Some(chance.below(1200));
-        let _ = stores(&mut rest, *epoch);
+        let tried = stores(rest, *epoch);
+        if option_env!("SIM_TALK").is_some() {
+            eprintln!("power cut in recovery, epoch {epoch}: {:?}", tried.map(|(_, _, reports)| reports));
+        }
         let survival = crate::disk::any_survival(chance);
         rest.disk.crash(chance, survival);
     }
     *epoch += 1;
     rest.disk.fuse = None;
-    let (shards, pool, reports) = stores(&mut rest, *epoch)?;
-    Ok((World::new(rest, shards, pool), reports))
+    stores(rest, *epoch)
 }
 
 fn stores(rest: &mut Rest, epoch: i32) -> Result<(Vec<Shard>, Pool, Vec<JournalReport>), String> {

@@ -176,7 +176,7 @@ pub fn run_mixed(seed: u64) -> Result<Summary, String> {
 }
 
 /// Harms one thing.
-fn harm(rest: &mut Rest, chance: &mut Chance) {
+pub(crate) fn harm(rest: &mut Rest, chance: &mut Chance) {
     let from = chance.odds(1, 10);
     let low = if from { 0 } else { 1 << 20 };
     // Most of what is there lies at the front of each extent.

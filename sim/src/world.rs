@@ -160,6 +160,30 @@ pub struct Shard {
     pub arena: SimArena,
 }
 
+/// What lives in a world: a store with its memory, or a whole shard around one.
+pub trait Host {
+    /// Its memory.
+    fn arena(&self) -> &SimArena;
+    /// Its memory, to change.
+    fn arena_mut(&mut self) -> &mut SimArena;
+    /// Takes a completion; what it asks for at once goes into `out`.
+    fn tell(&mut self, now: Now, event: Event, out: &mut Vec<Effect>);
+}
+
+impl Host for Shard {
+    fn arena(&self) -> &SimArena {
+        &self.arena
+    }
+
+    fn arena_mut(&mut self) -> &mut SimArena {
+        &mut self.arena
+    }
+
+    fn tell(&mut self, now: Now, event: Event, out: &mut Vec<Effect>) {
+        self.store.handle(now, event, &mut self.arena, out);
+    }
+}
+
 /// What the stores told.
 #[derive(Debug, Default)]
 pub struct Told {
@@ -177,11 +201,11 @@ pub struct Told {
 
 /// One broker's journals while they run.
 #[derive(Debug)]
-pub struct World {
+pub struct World<S = Shard> {
     /// How it is made.
     pub plan: Plan,
     /// The shards.
-    pub shards: Vec<Shard>,
+    pub shards: Vec<S>,
     /// The device.
     pub disk: Disk,
     /// Its extents.
@@ -232,10 +256,10 @@ impl Rest {
     }
 }
 
-impl World {
+impl<S: Host> World<S> {
     /// A running broker over stores that recovery made.
     #[must_use]
-    pub fn new(rest: Rest, shards: Vec<Shard>, pool: Pool) -> Self {
+    pub fn new(rest: Rest, shards: Vec<S>, pool: Pool) -> Self {
         let Rest { plan, disk, files, now, trace } = rest;
         let wishes = shards.iter().map(|_| VecDeque::new()).collect();
         Self {
@@ -271,35 +295,8 @@ impl World {
         self.ops.len() + self.wishes.iter().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Lets a shard do something and takes its effects.
-    pub fn with<T>(
-        &mut self,
-        shard: usize,
-        act: impl FnOnce(&mut Store<SimArena>, &mut SimArena, Now, &mut Vec<Effect>) -> T,
-    ) -> T {
-        let mut out = Vec::new();
-        let Shard { store, arena } = &mut self.shards[shard];
-        let result = act(store, arena, self.now, &mut out);
-        self.take(shard, out);
-        result
-    }
-
-    /// Pumps every shard.
-    pub fn pump(&mut self) {
-        for shard in 0..self.shards.len() {
-            self.with(shard, |store, arena, now, out| store.pump(now, arena, out));
-        }
-    }
-
-    /// Housekeeping of every shard.
-    pub fn housekeep(&mut self) {
-        self.pool.retry_growth();
-        for shard in 0..self.shards.len() {
-            self.with(shard, |store, arena, now, out| store.housekeep(now, arena, out));
-        }
-    }
-
-    fn take(&mut self, shard: usize, out: Vec<Effect>) {
+    /// Takes what a shard asks for.
+    pub fn take(&mut self, shard: usize, out: impl IntoIterator<Item = Effect>) {
         for effect in out {
             if let Some(op) = self.begin(shard, effect) {
                 self.ops.push((shard, op));
@@ -310,7 +307,7 @@ impl World {
     fn begin(&mut self, shard: usize, effect: Effect) -> Option<Op> {
         match effect {
             Effect::Write { token, offset, arena_start, len, fua, .. } => {
-                let bytes = self.shards[shard].arena.frozen(arena_start, len);
+                let bytes = self.shards[shard].arena().frozen(arena_start, len);
                 let id = self.disk.submit(offset, bytes);
                 // A unit's header stands for all of it.
                 let sum = (sums().crc64)(0, &bytes[..128]);
@@ -319,7 +316,7 @@ impl World {
             }
             Effect::Flush { token, .. } => return Some(Op::Flush { token, mark: self.disk.flush_submit() }),
             Effect::Read { token, offset, block, len, .. } => {
-                self.shards[shard].arena.lend(&block);
+                self.shards[shard].arena_mut().lend(&block);
                 return Some(Op::Read { token, offset, block, len });
             }
             Effect::NeedExtent { for_cleaning, .. } => self.wishes[shard].push_back(for_cleaning),
@@ -362,7 +359,7 @@ impl World {
         self.note(at as u64);
         match op {
             Op::Write { token, id, fua, arena_start, len } => {
-                let now = self.shards[shard].arena.frozen(arena_start, len);
+                let now = self.shards[shard].arena().frozen(arena_start, len);
                 assert!(self.disk.flies(id, now), "bytes changed while they were written");
                 let result = if due(&mut self.faults.write) {
                     self.disk.fail(id, chance);
@@ -380,6 +377,11 @@ impl World {
             Op::Flush { token, mark } => {
                 let result = if due(&mut self.faults.flush) {
                     self.disk.flush_fail(mark);
+                    // The backends of all shards know of it before anything else is reaped.
+                    for other in (0..self.shards.len()).filter(|&other| other != shard) {
+                        let reason = "flush failed elsewhere".into();
+                        self.tell(other, Event::DeviceFailed { device: DEVICE, reason });
+                    }
                     Err("flush failed".into())
                 } else {
                     self.disk.flush_complete(mark);
@@ -394,7 +396,7 @@ impl World {
                 } else {
                     self.disk.peek(offset, &mut bytes).map_err(|error| format!("{error:?}"))
                 };
-                self.shards[shard].arena.give_back(&block, &bytes);
+                self.shards[shard].arena_mut().give_back(&block, &bytes);
                 self.tell(shard, Event::Read { token, block, result: read });
             }
             Op::Free { extent } => {
@@ -419,7 +421,9 @@ impl World {
     }
 
     fn tell(&mut self, shard: usize, event: Event) {
-        self.with(shard, |store, arena, now, out| store.handle(now, event, arena, out));
+        let mut out = Vec::new();
+        self.shards[shard].tell(self.now, event, &mut out);
+        self.take(shard, out);
     }
 
     /// Answers the first wish of a shard that has some; `at` says of which.
@@ -451,25 +455,6 @@ impl World {
         self.filling.is_some()
     }
 
-    /// Completes things until nothing flies, pumping between.
-    ///
-    /// # Panics
-    /// When it never ends.
-    pub fn settle(&mut self, chance: &mut Chance) {
-        let mut last = String::new();
-        for turn in 0..100_000 {
-            self.pump();
-            if self.in_flight() == 0 {
-                return;
-            }
-            if turn > 99_990 {
-                last += &format!("{:?} {:?} {:?} {:?}\n", self.ops, self.wishes, self.pool.counts(), self.filling);
-            }
-            self.complete(chance);
-        }
-        panic!("things fly for ever: {last}");
-    }
-
     /// Cuts the power.
     #[must_use]
     pub fn crash(mut self, chance: &mut Chance) -> Rest {
@@ -488,6 +473,55 @@ impl World {
         self.note(survival as u64);
         let Self { plan, disk, files, now, trace, .. } = self;
         Rest { plan, disk, files, now, trace }
+    }
+}
+
+impl World {
+    /// Lets a shard do something and takes its effects.
+    pub fn with<T>(
+        &mut self,
+        shard: usize,
+        act: impl FnOnce(&mut Store<SimArena>, &mut SimArena, Now, &mut Vec<Effect>) -> T,
+    ) -> T {
+        let mut out = Vec::new();
+        let Shard { store, arena } = &mut self.shards[shard];
+        let result = act(store, arena, self.now, &mut out);
+        self.take(shard, out);
+        result
+    }
+
+    /// Pumps every shard.
+    pub fn pump(&mut self) {
+        for shard in 0..self.shards.len() {
+            self.with(shard, |store, arena, now, out| store.pump(now, arena, out));
+        }
+    }
+
+    /// Housekeeping of every shard.
+    pub fn housekeep(&mut self) {
+        self.pool.retry_growth();
+        for shard in 0..self.shards.len() {
+            self.with(shard, |store, arena, now, out| store.housekeep(now, arena, out));
+        }
+    }
+
+    /// Completes things until nothing flies, pumping between.
+    ///
+    /// # Panics
+    /// When it never ends.
+    pub fn settle(&mut self, chance: &mut Chance) {
+        let mut last = String::new();
+        for turn in 0..100_000 {
+            self.pump();
+            if self.in_flight() == 0 {
+                return;
+            }
+            if turn > 99_990 {
+                last += &format!("{:?} {:?} {:?} {:?}\n", self.ops, self.wishes, self.pool.counts(), self.filling);
+            }
+            self.complete(chance);
+        }
+        panic!("things fly for ever: {last}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Searching by timestamp, for ListOffsets.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use base::memory::Arena;
 use base::{Epoch, Offset, PartitionId, Position, WallMs};
@@ -34,7 +35,18 @@ impl Search {
             self.next = from;
         }
     }
+
+    /// Takes a run, or a batch as one, if its time is higher than what was found, or as high and comes earlier.
+    fn take(&mut self, run: Run) {
+        let rank = |run: &Run| (run.max_timestamp, Reverse(run.first));
+        if self.best.is_none_or(|best| rank(&best) < rank(&run)) {
+            self.best = Some(run);
+        }
+    }
 }
+
+/// An extent whose index is lost.
+struct NoIndex;
 
 impl<A: Arena> Store<A> {
     pub(crate) fn find_by_time(
@@ -56,11 +68,15 @@ impl<A: Arena> Store<A> {
             return ReadOutcome::Empty;
         }
         let at = self.searches.iter().position(|search| (search.id, search.timestamp) == (id, timestamp));
-        let mut search = match at {
-            Some(at) => self.searches.swap_remove(at),
-            None => Search { id, timestamp, next: Position(0), best: None, after: log_start, walked: None },
-        };
-        let found = self.search(slot, &mut search, (log_start, high_watermark), arena, slices, out);
+        let new = Search { id, timestamp, next: Position(0), best: None, after: log_start, walked: None };
+        let mut search = at.map_or(new, |at| self.searches.swap_remove(at));
+        let ends = (log_start, high_watermark);
+        let mut found = self.search(slot, &mut search, ends, arena, slices, out);
+        if found == ReadOutcome::Empty && at.is_some() {
+            // What it had found before it waited may be deleted by now.
+            search = new;
+            found = self.search(slot, &mut search, ends, arena, slices, out);
+        }
         if found == ReadOutcome::Pending {
             if self.searches.len() == SEARCHES {
                 self.searches.swap_remove(0);
@@ -85,34 +101,23 @@ impl<A: Arena> Store<A> {
             if start < search.next {
                 continue;
             }
-            let lives = |run: &&Run| run.last >= log_start && run.first < high_watermark;
-            let runs = match search.timestamp {
-                Some(timestamp) => self.runs_in(slot, extent, search.id, arena, out, |runs| {
-                    let late = runs.filter(lives).filter(|run| run.max_timestamp >= timestamp);
-                    late.min_by_key(|run| run.first).copied()
-                }),
-                None => self.runs_in(slot, extent, search.id, arena, out, |runs| {
-                    // The first of those with the highest.
-                    runs.filter(lives).min_by_key(|run| (core::cmp::Reverse(run.max_timestamp), run.first)).copied()
-                }),
+            let outcome = match search.timestamp {
+                Some(timestamp) => self.first_of_extent(
+                    slot,
+                    extent,
+                    search.id,
+                    timestamp,
+                    (log_start, high_watermark),
+                    arena,
+                    slices,
+                    out,
+                ),
+                None => self.highest_of_extent(slot, extent, search, (log_start, high_watermark), arena, slices, out),
             };
-            match (runs, search.timestamp) {
-                (Runs::Pending, _) => return ReadOutcome::Pending,
-                (Runs::Found(run), Some(timestamp)) => {
-                    let within = (run, log_start, high_watermark);
-                    match self.batch_in(search.id, within, timestamp, arena, slices, out) {
-                        // What is damaged has no timestamp any more: one behind it serves.
-                        ReadOutcome::Empty | ReadOutcome::Damaged { .. } => {}
-                        other => return other,
-                    }
-                }
-                (Runs::Found(run), None) => {
-                    if search.best.is_none_or(|best| best.max_timestamp < run.max_timestamp) {
-                        search.best = Some(run);
-                    }
-                }
-                (Runs::None, _) => {}
-                (Runs::Unknown, _) => match self.walk(search, high_watermark, arena, slices, out) {
+            match outcome {
+                Ok(ReadOutcome::Empty) => {}
+                Ok(other) => return other,
+                Err(NoIndex) => match self.walk(search, high_watermark, arena, slices, out) {
                     ReadOutcome::Empty => break,
                     other => return other,
                 },
@@ -131,6 +136,106 @@ impl<A: Arena> Store<A> {
                 self.batch_in(search.id, within, run.max_timestamp, arena, slices, out)
             }
             None => ReadOutcome::Empty,
+        }
+    }
+
+    /// The first batch of an extent's runs that reaches a time.
+    ///
+    /// A run may reach it by a batch that is deleted or not committed: then the next run is asked.
+    #[expect(clippy::too_many_arguments, reason = "as read")]
+    fn first_of_extent(
+        &mut self,
+        slot: u16,
+        extent: usize,
+        id: PartitionId,
+        timestamp: WallMs,
+        ends: (Offset, Offset),
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> Result<ReadOutcome, NoIndex> {
+        let mut from = ends.0;
+        loop {
+            let late = |run: &&Run| run.last >= from && run.first < ends.1 && run.max_timestamp >= timestamp;
+            let run = match self
+                .runs_in(slot, extent, id, arena, out, |runs| runs.filter(late).min_by_key(|run| run.first).copied())
+            {
+                Runs::Found(run) => run,
+                Runs::None => return Ok(ReadOutcome::Empty),
+                Runs::Pending => return Ok(ReadOutcome::Pending),
+                Runs::Unknown => return Err(NoIndex),
+            };
+            match self.batch_in(id, (run, ends.0, ends.1), timestamp, arena, slices, out) {
+                // What is damaged has no timestamp any more: one behind it serves.
+                ReadOutcome::Empty | ReadOutcome::Damaged { .. } => from = run.last.plus(1),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Takes the first of the batches with the highest time of an extent's runs into the search. `Empty`: it is done.
+    ///
+    /// What a run says of its highest time holds where all its batches can be found. Where its first ones are deleted, or its
+    /// last ones not committed, the batches themselves are asked: at most two runs of a partition are so.
+    #[expect(clippy::too_many_arguments, reason = "as read")]
+    fn highest_of_extent(
+        &mut self,
+        slot: u16,
+        extent: usize,
+        search: &mut Search,
+        (log_start, high_watermark): (Offset, Offset),
+        arena: &mut A,
+        slices: &mut Vec<A::Slice>,
+        out: &mut Vec<Effect>,
+    ) -> Result<ReadOutcome, NoIndex> {
+        let lives = |run: &&Run| run.last >= log_start && run.first < high_watermark;
+        let whole = |run: &&Run| run.first >= log_start && run.last < high_watermark;
+        match self.runs_in(slot, extent, search.id, arena, out, |runs| {
+            runs.filter(whole).min_by_key(|run| (Reverse(run.max_timestamp), run.first)).copied()
+        }) {
+            Runs::Found(run) => search.take(run),
+            Runs::None => {}
+            Runs::Pending => return Ok(ReadOutcome::Pending),
+            Runs::Unknown => return Err(NoIndex),
+        }
+        let mut from = log_start;
+        loop {
+            let cut = |run: &&Run| run.last >= from && lives(run) && !whole(run);
+            let run = match self.runs_in(slot, extent, search.id, arena, out, |runs| {
+                runs.filter(cut).min_by_key(|run| run.first).copied()
+            }) {
+                Runs::Found(run) => run,
+                Runs::None => return Ok(ReadOutcome::Empty),
+                Runs::Pending => return Ok(ReadOutcome::Pending),
+                Runs::Unknown => return Err(NoIndex),
+            };
+            from = run.last.plus(1);
+            let mut at = run.first.max(log_start);
+            while at <= run.last && at < high_watermark {
+                let before = slices.len();
+                match self.read_from(search.id, at, 1, true, arena, slices, out) {
+                    ReadOutcome::Data { .. } => {}
+                    // It may be the one: to name another, or none, would be wrong.
+                    damaged @ ReadOutcome::Damaged { .. }
+                        if search.best.is_none_or(|best| best.max_timestamp < run.max_timestamp) =>
+                    {
+                        return Ok(damaged);
+                    }
+                    ReadOutcome::Damaged { next, .. } => {
+                        at = next;
+                        continue;
+                    }
+                    other => return Ok(other),
+                }
+                let Some((batch, _)) = slices.get(before).and_then(|slice| BatchView::first(slice.as_ref()).ok())
+                else {
+                    return Ok(ReadOutcome::Empty);
+                };
+                let (first, last) = (Offset(batch.base_offset()), Offset(batch.last_offset()));
+                search.take(Run { first, last, max_timestamp: WallMs(batch.max_timestamp()), ..run });
+                at = last.plus(1);
+                slices.truncate(before);
+            }
         }
     }
 
@@ -156,14 +261,13 @@ impl<A: Arena> Store<A> {
                     let max_timestamp = WallMs(batch.max_timestamp());
                     match search.timestamp {
                         Some(timestamp) if max_timestamp >= timestamp => return ReadOutcome::Data { bytes },
-                        None if search.best.is_none_or(|best| best.max_timestamp < max_timestamp) => {
+                        Some(_) => {}
+                        None => {
                             // Only offsets and timestamp of it are looked at.
                             let (position, epoch) = (Position(0), Epoch(0));
                             let (span, bytes, frames) = (0, 0, 1);
-                            search.best =
-                                Some(Run { first, last, position, span, bytes, max_timestamp, epoch, frames });
+                            search.take(Run { first, last, position, span, bytes, max_timestamp, epoch, frames });
                         }
-                        _ => {}
                     }
                     from = last.plus(1);
                     slices.truncate(before);
