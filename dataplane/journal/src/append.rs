@@ -145,16 +145,16 @@ impl<A: Arena> Store<A> {
         let partition = self.partitions.get(id).ok_or(AppendError::UnknownPartition)?;
         let journal_slot = partition.journal;
         let to = if to.0 == -1 { partition.high_watermark } else { to };
+        // First: of a journal that stayed closed the ends are not known.
+        if self.journals[usize::from(journal_slot)].fenced.is_some() {
+            return Err(AppendError::Fenced);
+        }
         if to.0 < 0 || to > partition.high_watermark {
             return Err(AppendError::Invalid);
         }
-        let journal = &self.journals[usize::from(journal_slot)];
-        if journal.fenced.is_some() {
-            return Err(AppendError::Fenced);
-        }
         if to <= partition.next_start {
             // Moved there before; whoever asks again waits for what may not be sure yet.
-            return Ok((partition.next_start, journal.id()));
+            return Ok((partition.next_start, self.journals[usize::from(journal_slot)].id()));
         }
         let mut payload = alloc::vec::Vec::with_capacity(16);
         LogStartMove { to, reason }.encode(&mut payload);

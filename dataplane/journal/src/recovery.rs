@@ -243,7 +243,7 @@ impl<A: base::memory::Arena> Store<A> {
         let state = open.device.state(entry.id).map(|(_, state)| *state);
         let mut report = JournalReport { journal: entry.id, ..JournalReport::default() };
         let slot = self.add_journal(Journal::new(identity.clone(), entry.device, JournalStart::default()));
-        let headers = headers_of(entry.id, open.found, state.as_ref());
+        let (headers, stale) = headers_of(entry.id, open.found, state.as_ref());
         let seen = headers.iter().map(|header| header.epoch).max().unwrap_or_default();
         let promised = state.map_or(Epoch(0), |state| state.promise.max(state.cut.epoch));
         report.highest_epoch = seen.max(promised);
@@ -274,6 +274,7 @@ impl<A: base::memory::Arena> Store<A> {
                 if report.highest_epoch >= entry.epoch {
                     return Err(RecoveryError::EpochTooLow { seen: report.highest_epoch });
                 }
+                blank_stale(open.storage, &stale, report.end).map_err(DeviceError::from)?;
                 self.promise(slot, open, state, &report)?;
                 self.adopt(slot, fold, &mut report, claimed);
             }
@@ -385,19 +386,23 @@ pub(crate) const fn address(device: DeviceIndex, header: &ExtentHeader) -> Exten
     ExtentAddress { device, offset: header.offset, len: header.len, generation: header.generation }
 }
 
-/// The journal's extent headers that are not stale, by position.
-fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -> Vec<ExtentHeader> {
-    let mut headers: Vec<ExtentHeader> = found
+/// The journal's extent headers, by position; and those that are stale, because a cut voids them or a later one took their
+/// place.
+fn headers_of(
+    journal: JournalId,
+    found: &[Found],
+    state: Option<&LocalState>,
+) -> (Vec<ExtentHeader>, Vec<ExtentHeader>) {
+    let (mut headers, mut stale): (Vec<ExtentHeader>, Vec<ExtentHeader>) = found
         .iter()
         .filter_map(|found| match &found.claim {
             Claim::Header(header) if header.journal == journal => Some(*header),
             _ => None,
         })
-        .filter(|header| {
+        .partition(|header| {
             // A cut to or before its start voids an extent of a lower epoch.
             state.is_none_or(|state| header.start < state.cut.position || header.epoch >= state.cut.epoch)
-        })
-        .collect();
+        });
     // An extent whose header was once written anew has the generation of the one before it.
     headers.sort_unstable_by_key(|header| core::cmp::Reverse((header.generation, header.start)));
     // Extents are taken in the order of their generations, so one that begins at or after the start of a later one holds a
@@ -411,6 +416,9 @@ fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -
             ExtentKind::Raw => {
                 let kept = header.start < lowest;
                 lowest = lowest.min(header.start);
+                if !kept {
+                    stale.push(*header);
+                }
                 kept && !clustered
             }
             ExtentKind::Clustered(stretch) => {
@@ -420,7 +428,18 @@ fn headers_of(journal: JournalId, found: &[Found], state: Option<&LocalState>) -
         }
     });
     headers.sort_unstable_by_key(|header| header.start);
-    headers
+    (headers, stale)
+}
+
+/// Blanks stale headers that the next cut would not void any more, since it lies behind their start: local state remembers one
+/// cut only, and an extent that came back would end the one that the log has gone on in.
+fn blank_stale<S: Storage>(storage: &mut S, stale: &[ExtentHeader], end: Position) -> Result<(), StorageError> {
+    let mut any = false;
+    for header in stale.iter().filter(|header| header.start < end) {
+        storage.write(header.offset, &[0; SECTOR])?;
+        any = true;
+    }
+    if any { storage.flush() } else { Ok(()) }
 }
 
 /// An extent to be scanned or taken from the checkpoint.

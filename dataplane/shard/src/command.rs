@@ -30,6 +30,7 @@ pub(crate) struct Move {
     partition: PartitionId,
     to: Offset,
     journal: JournalId,
+    deadline: Mono,
 }
 
 /// A command that reads.
@@ -47,7 +48,8 @@ impl CommandRead {
     }
 }
 
-/// How long a command waits for the device before it is refused as Busy, in ms.
+/// How long a command waits for the device before it is refused as Busy, in ms. A move of a log start waits for room, too: on a
+/// device that is full to the last sector it may never be sure, and commands that nobody answers would shut out all others.
 const DEVICE_MS_MAX: u64 = 30_000;
 
 /// Messages of the control plane taken in one turn.
@@ -181,8 +183,9 @@ impl<P: Ports> Shard<P> {
     fn move_start(&mut self, now: Now, token: u64, partition: PartitionId, to: Offset) {
         match self.store.move_start(now, partition, to, &mut self.backends.arena) {
             Ok((to, journal)) => {
-                self.moves.push(Move { token, partition, to, journal });
-                self.settle_moves();
+                let deadline = now.mono.plus_ms(DEVICE_MS_MAX);
+                self.moves.push(Move { token, partition, to, journal, deadline });
+                self.settle_moves(now);
             }
             // The store refuses an offset beyond the high watermark as it refuses what is malformed.
             Err(journal::store::AppendError::Invalid) => self.done(token, Err(Refusal::OutOfRange)),
@@ -190,12 +193,13 @@ impl<P: Ports> Shard<P> {
         }
     }
 
-    /// Tells of moves of a log start that are sure now, or whose partition is gone. Whether there were any.
-    pub(crate) fn settle_moves(&mut self) -> bool {
+    /// Tells of moves of a log start that are sure now, whose partition is gone, or whose time is up. Whether there were any.
+    pub(crate) fn settle_moves(&mut self, now: Now) -> bool {
         let mut any = false;
         let mut at = 0;
-        while let Some(&Move { token, partition, to, .. }) = self.moves.get(at) {
+        while let Some(&Move { token, partition, to, deadline, .. }) = self.moves.get(at) {
             let outcome = match self.store.sure_start(partition) {
+                Some(sure) if sure < to && deadline <= now.mono => Err(Refusal::Busy),
                 Some(sure) if sure < to => {
                     at += 1;
                     continue;

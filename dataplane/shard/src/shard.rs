@@ -163,7 +163,7 @@ impl<P: Ports> Shard<P> {
         busy |= self.retry_reads(now);
         busy |= self.retry_commands(now);
         busy |= self.settle_appends(now);
-        busy |= self.settle_moves();
+        busy |= self.settle_moves(now);
         busy |= self.route_effects(now);
         busy |= self.outbox.flush(&mut self.backends.neighbours);
         busy |= self.open_gates();

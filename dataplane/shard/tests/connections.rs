@@ -602,8 +602,8 @@ fn a_commands_append_is_not_done_before_it_is_durable() {
 }
 
 #[test]
-fn a_move_of_a_log_start_ends_with_its_partition_or_its_journal() {
-    for broken in [false, true] {
+fn a_move_of_a_log_start_ends_with_its_partition_its_journal_or_its_time() {
+    for refused in [Refusal::UnknownPartition, Refusal::Fenced, Refusal::Busy] {
         let mut world = World::new();
         world.create_topic("t", 1);
         world.connect(0).put(&mut world, "t", 0, batch_of(2, "x"));
@@ -612,14 +612,12 @@ fn a_move_of_a_log_start_ends_with_its_partition_or_its_journal() {
         let moved = world.command(0, ShardCommand::MoveStart { partition, to: base::Offset(1) });
         world.run();
         assert!(world.outcome(moved).is_none());
-        let refused = if broken {
-            world.device(0).flush_broken = true;
-            Refusal::Fenced
-        } else {
-            world.delete_topic("t");
-            Refusal::UnknownPartition
-        };
-        world.device(0).stalled = false;
+        match refused {
+            Refusal::UnknownPartition => world.delete_topic("t"),
+            Refusal::Fenced => world.device(0).flush_broken = true,
+            _ => world.advance_ms(30_000),
+        }
+        world.device(0).stalled = refused == Refusal::Busy;
         world.run();
         assert_eq!(world.outcome(moved).expect("an answer").err(), Some(refused));
     }

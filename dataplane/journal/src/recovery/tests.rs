@@ -184,9 +184,43 @@ fn a_read_error_closes_the_journal_by_name() {
     assert!(report.closed.unwrap().contains("planted"));
     assert_eq!(world.append(1, &batch(1, 1, b'a')), Err(AppendError::Fenced));
     assert!(world.store.bounds(PartitionId(1)).is_none(), "its ends are not known");
+    let moved = world.store.move_start(world.now, PartitionId(1), Offset(5), &mut world.arena);
+    assert_eq!(moved.unwrap_err(), AppendError::Fenced, "and so no start is beyond them");
     world.device.bad = None;
     assert_eq!(world.restart().closed, None);
     assert_eq!(world.high_watermark(1), 10);
+}
+
+#[test]
+fn an_extent_that_a_cut_voided_does_not_come_back_when_the_log_has_passed_its_start() {
+    let mut world = World::new(256 << 10);
+    while world.store.journals[0].extents[0].left() > 100_000 {
+        world.put(1, &batch(10, 400, b'a'));
+        world.settle();
+    }
+    // A unit that is lost in a power cut, and behind it, in the next extent, one that is not.
+    world.append(1, &batch(1, 40_000, b'b')).unwrap();
+    world.pump();
+    world.append(1, &batch(1, 70_000, b'c')).unwrap();
+    world.pump();
+    let flying = core::mem::take(&mut world.asked);
+    let last = flying.into_iter().rfind(|effect| matches!(effect, Effect::Write { .. })).expect("two units fly");
+    let arrived = world.store.journals[0].extents[1].start.position;
+    world.perform(last);
+    let end = world.restart().end;
+    assert!(end < arrived);
+    // The log goes on where it ended, past the place where the extent began that was cut off.
+    world.settle();
+    let there = world.put(1, &batch(1, 50_000, b'd'));
+    world.settle();
+    let records = world.drain(1, 0);
+    assert!(there.position < arrived && arrived < world.commit());
+    for _ in 0..3 {
+        let report = world.restart();
+        assert_eq!((report.damage, report.lost), (vec![], vec![]));
+        assert_eq!(world.drain(1, 0), records);
+        world.settle();
+    }
 }
 
 #[test]

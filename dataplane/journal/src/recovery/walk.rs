@@ -48,6 +48,8 @@ impl<S: Storage> Walk<'_, '_, S> {
     /// Folds units from `begin` on, and says in the report where the log ends.
     pub(crate) fn run(mut self, begin: JournalStart) -> Result<(), Stop> {
         let mut at = begin.position;
+        // What lies behind a beginning of a later epoch is stale, even where the first units are damaged.
+        self.scanner.epoch = begin.epoch;
         let mut next = self.extents.iter().position(|extent| at < extent.limit).unwrap_or(self.extents.len());
         loop {
             // Behind a last extent that is full the log went on, if it did, in one that is not known.

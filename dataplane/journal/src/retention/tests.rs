@@ -244,6 +244,34 @@ fn the_first_batch_at_or_after_a_time_and_the_one_with_the_highest_are_found() {
 }
 
 #[test]
+fn a_search_by_time_passes_over_what_is_deleted_and_what_is_not_committed() {
+    for cold in [false, true] {
+        let mut world = World::new(1 << 20);
+        for timestamp in [9000, 100, 8000, 7000] {
+            world.put(1, &batch_at(10, 10, b'a', timestamp));
+            world.settle();
+            // Each two batches are a run of the index.
+            world.now.wall.0 += if timestamp == 100 { 20_000 } else { 0 };
+        }
+        world.store.move_start(world.now, PartitionId(1), Offset(10), &mut world.arena).unwrap();
+        world.settle();
+        if cold {
+            world.restart();
+            world.settle();
+        }
+        assert_eq!(world.start(1), 10);
+        assert_eq!(world.find_time(1, Some(7500)), Some(20), "the first run has it in what is deleted only");
+        assert_eq!(world.find_time(1, None), Some(20));
+        world.append(1, &batch_at(10, 10, b'a', 50_000)).unwrap();
+        assert_eq!(world.find_time(1, None), Some(20), "the last run has more in what is not committed only");
+        assert_eq!(world.find_time(1, Some(10_000)), None);
+        world.settle();
+        assert_eq!(world.find_time(1, None), Some(40));
+        assert_eq!(world.find_time(1, Some(10_000)), Some(40));
+    }
+}
+
+#[test]
 fn an_orderly_stop_ends_with_a_closing_unit_and_a_checkpoint_and_the_next_start_reads_next_to_nothing() {
     let mut world = World::new(1 << 20);
     world.fill(1, 30);
