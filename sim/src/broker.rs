@@ -18,6 +18,7 @@ use journal::recovery::JournalReport;
 use shard::ports::Backends;
 use shard::{Limits, Shard, ShardConfig};
 
+use crate::levels::Report;
 use crate::world::{BROKER, CLUSTER, Faults, Plan, Rest, World};
 use crate::{Chance, recover};
 
@@ -77,26 +78,29 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds another's numbers, and mixes its trace in.
-    pub const fn add(&mut self, other: &Self) {
-        self.trace = (self.trace ^ other.trace).wrapping_mul(0x0000_0100_0000_01b3);
-        self.restarts += other.restarts;
-        self.sent += other.sent;
-        self.acked += other.acked;
-        self.survived += other.survived;
-        self.lost += other.lost;
-        self.resent += other.resent;
-        self.fetches += other.fetches;
-        self.sessions += other.sessions;
-        self.resets += other.resets;
-        self.commands += other.commands;
-        self.full += other.full;
-        self.fenced += other.fenced;
-        self.freed += other.freed;
-        self.checkpoints += other.checkpoints;
-        self.held += other.held;
-        self.damaged += other.damaged;
-        self.closed += other.closed;
+    /// For those who add up many.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let counts = [
+            ("restarts", self.restarts),
+            ("batches sent", self.sent),
+            ("acked", self.acked),
+            ("survived unacked", self.survived),
+            ("lost unacked", self.lost),
+            ("sent again", self.resent),
+            ("fetches with records", self.fetches),
+            ("incremental fetches", self.sessions),
+            ("connections reset", self.resets),
+            ("commands", self.commands),
+            ("refused for space", self.full),
+            ("journals fenced", self.fenced),
+            ("extents freed", self.freed),
+            ("checkpoints", self.checkpoints),
+            ("messages held", self.held),
+            ("batches damaged", self.damaged),
+            ("journals closed", self.closed),
+        ];
+        Report::new(self.trace, &counts)
     }
 }
 
@@ -140,6 +144,7 @@ impl Weather {
 pub struct Broker {
     chance: Chance,
     world: World<Shard<SimPorts>>,
+    stats: Vec<Arc<ShardStats>>,
     rings: Rings,
     weather: Weather,
     /// What metadata holds.
@@ -176,7 +181,11 @@ pub struct Broker {
 fn any_plan(chance: &mut Chance) -> Plan {
     let shards = *chance.pick(&[1, 1, 2, 3]);
     let journals = chance.between(u64::from(shards), u64::from(shards) + 2);
-    let plan = Plan { shards, journals, ..Plan::any(chance) };
+    let mut plan = Plan { shards, journals, ..Plan::any(chance) };
+    if chance.odds(1, 4) {
+        // Extents fill, are left and are used again.
+        plan = Plan { extent_len: 128 << 10, batch_bytes: 20_000, checkpoint_bytes: 32 << 10, ..plan };
+    }
     // Room for every journal to write in, one to clean with, and now and then for hardly more.
     let least = journals * 2 + 3;
     let extents_max = if chance.odds(1, 4) { least } else { least + plan.extents_max };
@@ -213,10 +222,11 @@ impl Broker {
         let weather = Weather::any(&mut chance);
         let mut epoch = 0;
         let mut image = empty_image();
-        let (world, rings, _) = start(Rest::new(plan), &mut epoch, &mut image, &weather, &mut chance)?;
+        let (world, stats, rings, _) = start(Rest::new(plan), &mut epoch, &mut image, &weather, &mut chance)?;
         let mut broker = Self {
             chance,
             world,
+            stats,
             rings,
             weather,
             image,
@@ -410,6 +420,9 @@ impl Broker {
     }
 }
 
+/// A broker that was brought up: its world, what its shards count, its rings, and how its journals were found.
+type Started = (World<Shard<SimPorts>>, Vec<Arc<ShardStats>>, Rings, Vec<JournalReport>);
+
 /// Recovers the journals and makes shards of them.
 fn start(
     mut rest: Rest,
@@ -417,13 +430,13 @@ fn start(
     image: &mut Image,
     weather: &Weather,
     chance: &mut Chance,
-) -> Result<(World<Shard<SimPorts>>, Rings, Vec<JournalReport>), String> {
+) -> Result<Started, String> {
     let (stores, pool, reports) = recover::bring_up(&mut rest, epoch, chance)?;
     control::renew(image, &rest.plan, *epoch);
     let rings = Rings::new(stores.len(), weather.places);
     let image = Arc::new(image.clone());
     let hash_seed = chance.any();
-    let mut shards = Vec::new();
+    let (mut shards, mut stats) = (Vec::new(), Vec::new());
     for (at, store) in stores.into_iter().enumerate() {
         let backends = Backends {
             arena: store.arena,
@@ -434,8 +447,9 @@ fn start(
         };
         let id = ShardId(u16::try_from(at).expect("few shards"));
         let config = ShardConfig { id, shards: rest.plan.shards, hash_seed, limits: weather.limits.clone() };
-        let stats = Arc::new(ShardStats::default());
-        shards.push(Shard::new(rest.now, config, store.store, image.clone(), backends, stats));
+        let counted = Arc::new(ShardStats::default());
+        stats.push(counted.clone());
+        shards.push(Shard::new(rest.now, config, store.store, image.clone(), backends, counted));
     }
-    Ok((World::new(rest, shards, pool), rings, reports))
+    Ok((World::new(rest, shards, pool), stats, rings, reports))
 }

@@ -10,6 +10,7 @@ use journal::storage::Storage as _;
 use journal::store::{AppendError, Appended, ReadOutcome};
 use protocol::batch::{BatchBuilder, BatchView, Producer};
 
+use crate::levels::Report;
 use crate::model::{Entry, Log, ProducerModel};
 use crate::world::{Faults, Plan, Rest, World};
 use crate::{Chance, audit, recover, sums};
@@ -45,6 +46,29 @@ pub struct Summary {
     pub fenced: u64,
     /// Appends refused for want of space.
     pub full: u64,
+}
+
+impl Summary {
+    /// For those who add up many.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let counts = [
+            ("restarts", self.restarts),
+            ("batches taken", self.taken),
+            ("acked", self.acked),
+            ("survived unacked", self.survived),
+            ("lost", self.lost),
+            ("reads with records", self.reads),
+            ("reads from the device", self.cold),
+            ("duplicates answered", self.duplicates),
+            ("extents freed", self.freed),
+            ("extents clustered", self.clustered),
+            ("checkpoints", self.checkpoints),
+            ("journals fenced", self.fenced),
+            ("refused for space", self.full),
+        ];
+        Report::new(self.trace, &counts)
+    }
 }
 
 /// A broker under test, and its clients.

@@ -373,7 +373,9 @@ impl Broker {
                 true
             }
             // One before it was refused and will be tried again.
-            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => self.producers[at].stuck.contains_key(&partition) || self.ledger.harmed,
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => {
+                self.producers[at].stuck.contains_key(&partition) || self.ledger.harmed
+            }
             _ => false,
         };
         if !right && exists {

@@ -227,7 +227,7 @@ impl Broker {
         let (asked, command) = match self.chance.below(6) {
             0..2 => {
                 let to = self.chance.between(start, high).cast_signed();
-                let to = if self.chance.odds(1, 4) { -1 } else { to };
+                let to = if self.chance.odds(1, 3) { -1 } else { to };
                 let part = self.ledger.parts.get_mut(&partition).expect("found above");
                 part.open_moves += u32::from(to < 0);
                 part.asked = part.asked.max(to);
@@ -428,8 +428,9 @@ impl Broker {
             self.ledger.sent[batch].fate = Fate::Gone;
         }
         let part = part.clone();
+        // What waited too long may still come to be.
         if let Asked::Move { to: -1, .. } = asked
-            && refusal != Refusal::Fenced
+            && !matches!(refusal, Refusal::Fenced | Refusal::Busy)
             && let Some(part) = self.ledger.parts.get_mut(&partition)
         {
             part.open_moves -= 1;

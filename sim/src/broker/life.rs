@@ -51,17 +51,20 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
 }
 
 impl Broker {
+    /// What was done up to now, this life included.
     fn summed(&self) -> Summary {
         let mut summary = self.summary;
         summary.trace = self.world.trace;
         summary.freed += self.world.told.freed;
         summary.checkpoints += self.world.told.checkpoints;
+        summary.held += self.stats.iter().map(|stats| stats.messages_held.get()).sum::<u64>();
         summary
     }
 
     /// A stretch of life.
     fn live(&mut self) -> Result<(), String> {
-        let most = *self.chance.pick(&[60, 200, 600]);
+        let full = self.world.plan.batch_bytes >= 20_000 && self.world.plan.extent_len <= 128 << 10;
+        let most = if full { 1500 } else { *self.chance.pick(&[60, 200, 500]) };
         let steps = self.chance.between(20, most);
         if self.chance.odds(1, 8) {
             self.plant();
@@ -84,10 +87,8 @@ impl Broker {
 
     /// Cuts the power, lets `harm` do something to the device, brings the broker up again and looks at everything.
     fn begin(mut self, harm: impl FnOnce(&mut Rest, &mut Chance)) -> Result<Self, String> {
-        let mut summary = self.summary;
+        let mut summary = self.summed();
         summary.restarts += 1;
-        summary.freed += self.world.told.freed;
-        summary.checkpoints += self.world.told.checkpoints;
         talk(|| "power cut".into());
         self.hang_up_all();
         self.asked.clear();
@@ -102,9 +103,10 @@ impl Broker {
             rest.plan.shards = *self.chance.pick(&[1, 2, 3]);
         }
         let weather = Weather::any(&mut self.chance);
-        let (world, rings, reports) = start(rest, &mut self.epoch, &mut self.image, &weather, &mut self.chance)?;
+        let (world, stats, rings, reports) = start(rest, &mut self.epoch, &mut self.image, &weather, &mut self.chance)?;
         let mut next = Self {
             world,
+            stats,
             rings,
             weather,
             summary,
@@ -149,11 +151,14 @@ impl Broker {
                 return Ok(());
             }
             self.listen()?;
-            if !self.quiet_round()? {
-                self.world.pass_ms(20);
+            let busy = self.quiet_round()?;
+            if !busy {
+                self.world.pass_ms(100);
+                self.housekeep();
             }
         }
-        Err(format!("the orderly stop never ends: {:?} of {}", self.stopped, self.world.shards.len()))
+        let (count, pool) = (self.world.shards.len(), self.world.pool.counts());
+        Err(format!("the orderly stop never ends: {:?} of {count}, {:?} {pool:?}", self.stopped, self.world.plan))
     }
 
     /// Reads every partition through. Returns those that could be.
