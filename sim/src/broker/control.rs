@@ -412,7 +412,7 @@ impl Broker {
                 _ => false,
             },
             Refusal::Fenced => self.faulty || self.ledger.harmed || self.may_fail(partition),
-            Refusal::Damaged => self.ledger.harmed || self.faulty,
+            Refusal::Damaged { .. } => self.ledger.harmed || self.faulty,
             Refusal::Full => {
                 self.summary.full += 1;
                 true

@@ -196,8 +196,11 @@ impl Broker {
                     served.extend(here.map(|(base, _)| *base));
                     next = after;
                 }
-                // The last known one that holds it, or the next one after it.
-                Err(Refusal::Damaged | Refusal::Fenced) if self.ledger.harmed || self.faulty => {
+                Err(Refusal::Damaged { next: after }) if self.ledger.harmed && after.0 > next && after.0 <= high => {
+                    next = after.0;
+                }
+                // Whatever cannot be read: the next one that is known.
+                Err(Refusal::Fenced) if self.ledger.harmed || self.faulty => {
                     let known = &self.ledger.parts[&id].known;
                     next = known.range(next + 1..).next().map_or(high, |(base, _)| *base).min(high);
                 }
