@@ -1,7 +1,8 @@
-//! The one tool: `cargo xtask setup | test | ci | tidy | fix | bench | sim | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
+mod clients;
 mod codegen;
 mod run;
 mod setup;
@@ -13,8 +14,10 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  setup    install what the tests need (apt as root; else say what to install), into the system and .tools/
+  setup    install what the tests need (apt as root; else say what to install), into the system and .tools/;
+           --clients: also what the matrix of clients needs
   test     everything that has to pass before a change lands; prints what it skips, and in CI a skip fails
+  clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
   tidy     formatting, lints, who imports whom, links, file lengths
   fix      rustfmt and clippy's own fixes
   sim      [--seed N] [--count M]  the journal on a simulated device
@@ -26,8 +29,9 @@ cargo xtask COMMAND
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.first().map(String::as_str) {
-        Some("setup") => setup::setup(),
+        Some("setup") => setup::command_line(&args[1..]),
         Some("test") => test::test(),
+        Some("clients") => clients::clients(&args[1..]),
         Some("tidy") => tidy::tidy(),
         Some("fix") => tidy::fix(),
         Some("sim") => test::sim(&args[1..]),

@@ -1,10 +1,13 @@
-//! Installs what the tests need: Debian packages as root, Python and Java clients into `.tools/`.
+//! Installs what the tests need: Debian packages as root, Python and Java clients into `.tools/`; and what the matrix of clients
+//! needs beyond that, which the tests do without.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{command, output, root, run, which};
+use crate::run::{cargo, command, output, root, run, which};
 
 /// A program and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -26,6 +29,17 @@ const PYTHON: &[&str] = &[
     "cramjam==2.14.0",
 ];
 
+/// What the matrix of clients needs beside [`PROGRAMS`].
+const CLIENT_PROGRAMS: &[(&str, &str)] = &[("javac", "default-jdk-headless"), ("node", "nodejs"), ("npm", "npm")];
+
+/// Python clients of the matrix beside [`PYTHON`], pinned.
+const CLIENT_PYTHON: &[&str] = &["aiokafka==0.14.0"];
+
+/// The oldest Go that builds the Go clients, as their `go.mod` says.
+const GO: (u32, u32) = (1, 26);
+/// Where the Go on PATH is older, as Debian's is.
+const GO_TOOLCHAIN: &str = "golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64";
+
 /// Kafka's own tools and clients.
 const KAFKA: &str = "4.4.0";
 
@@ -44,16 +58,46 @@ pub fn jars() -> PathBuf {
     tools().join("java")
 }
 
+/// Programs of the matrix that are compiled.
+pub fn built() -> PathBuf {
+    tools().join("built")
+}
+
+/// Where Node.js finds kafkajs.
+pub fn node_modules() -> PathBuf {
+    tools().join("kafkajs/node_modules")
+}
+
+/// `cargo xtask setup`: installs what the tests need, with `--clients` also what the matrix of clients needs.
+pub fn command_line(args: &[String]) -> Result<()> {
+    match args {
+        [] => setup(),
+        [flag] if flag == "--clients" => clients(),
+        _ => bail!("cargo xtask setup [--clients]"),
+    }
+}
+
 /// Installs what is missing.
 pub fn setup() -> Result<()> {
-    packages()?;
+    packages(PROGRAMS)?;
     python_clients()?;
     java_clients()
 }
 
-fn packages() -> Result<()> {
+/// Installs and compiles what is missing of all clients.
+pub fn clients() -> Result<()> {
+    setup()?;
+    packages(CLIENT_PROGRAMS)?;
+    more_python_clients()?;
+    java_program()?;
+    go_programs()?;
+    rust_program()?;
+    node_client()
+}
+
+fn packages(programs: &[(&'static str, &'static str)]) -> Result<()> {
     let missing: Vec<&str> =
-        PROGRAMS.iter().filter(|(program, _)| which(program).is_none()).map(|(_, package)| *package).collect();
+        programs.iter().filter(|(program, _)| which(program).is_none()).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -121,4 +165,83 @@ fn java_clients() -> Result<()> {
         &["-q", "-B", "-f", &pom.to_string_lossy(), "dependency:copy-dependencies", "-DincludeScope=runtime", &target],
     ))?;
     mark("java.versions", KAFKA)
+}
+
+fn more_python_clients() -> Result<()> {
+    // With the versions of the others: a venv made anew has lost these.
+    let wanted = [PYTHON, CLIENT_PYTHON].concat().join("\n");
+    if is_current("python-clients.versions", &wanted) && has_module("aiokafka") {
+        return Ok(());
+    }
+    let mut args = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    args.extend(CLIENT_PYTHON);
+    run(&mut command(&python().to_string_lossy(), &args))?;
+    mark("python-clients.versions", &wanted)
+}
+
+fn has_module(name: &str) -> bool {
+    let import = format!("import {name}");
+    output(&mut command(&python().to_string_lossy(), &["-c", &import])).is_ok()
+}
+
+/// One class file, from the source of the tests.
+fn java_program() -> Result<()> {
+    let (classes, archives) = (built().join("java"), jars().join("*"));
+    let (classes, archives) = (classes.to_string_lossy(), archives.to_string_lossy());
+    run(&mut command("javac", &["-d", &classes, "-cp", &archives, "tests/clients/java/Scenarios.java"]))
+}
+
+/// One program for all Go clients, from modules that go.sum pins.
+fn go_programs() -> Result<()> {
+    let target = built().join("go");
+    let target = target.to_string_lossy();
+    let go = go()?;
+    run(command(&go, &["build", "-mod=readonly", "-o", &target, "."])
+        .current_dir(root().join("tests/clients/go"))
+        .env_remove("GOROOT"))
+}
+
+/// A Go that is new enough: the one on PATH, else a toolchain that comes as a module, which any Go can fetch.
+fn go() -> Result<String> {
+    packages(&[("go", "golang-go")])?;
+    let found = output(&mut command("go", &["env", "GOVERSION"]))?;
+    let mut numbers = found.trim().trim_start_matches("go").split('.').map(|number| number.parse().unwrap_or(0));
+    if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= GO {
+        return Ok("go".into());
+    }
+    let told = output(&mut command("go", &["mod", "download", "-json", GO_TOOLCHAIN]))?;
+    let told: serde_json::Value = serde_json::from_str(&told).context(GO_TOOLCHAIN)?;
+    let folder = PathBuf::from(told["Dir"].as_str().with_context(|| format!("{GO_TOOLCHAIN}: {told}"))?);
+    // A module's files come without their execute bits.
+    for programs in ["bin", "pkg/tool/linux_amd64"] {
+        for program in std::fs::read_dir(folder.join(programs))? {
+            std::fs::set_permissions(program?.path(), Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(folder.join("bin/go").to_string_lossy().into_owned())
+}
+
+/// An example of the benchmarks, which have the rdkafka crate already.
+fn rust_program() -> Result<()> {
+    run(&mut cargo(&["build", "--quiet", "--package", "barelog-benches", "--example", "scenarios"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    std::fs::create_dir_all(built())?;
+    std::fs::copy(target.join("debug/examples/scenarios"), built().join("rust")).context("the rdkafka program")?;
+    Ok(())
+}
+
+/// kafkajs and its codecs from the lock file.
+fn node_client() -> Result<()> {
+    let source = root().join("tests/clients/kafkajs");
+    let wanted = std::fs::read_to_string(source.join("package-lock.json"))?;
+    if is_current("kafkajs.lock", &wanted) && node_modules().exists() {
+        return Ok(());
+    }
+    let folder = tools().join("kafkajs");
+    std::fs::create_dir_all(&folder)?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(source.join(file), folder.join(file))?;
+    }
+    run(command("npm", &["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(&folder))?;
+    mark("kafkajs.lock", &wanted)
 }
