@@ -63,6 +63,14 @@ impl Broker {
         machine::cpu_seconds(self.child.id())
     }
 
+    /// Resident memory, in bytes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim_end_matches("kB").trim().parse::<f64>().unwrap_or(0.0) * 1024.0
+    }
+
     /// `host:port`.
     #[must_use]
     pub fn bootstrap(&self) -> String {

@@ -6,3 +6,4 @@ pub mod floor;
 pub mod machine;
 pub mod raw;
 pub mod rd;
+pub mod scale;

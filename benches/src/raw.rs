@@ -145,28 +145,50 @@ impl RawClient {
         let deadline = Instant::now() + Duration::from_secs(300);
         while seen < records {
             ensure!(Instant::now() < deadline, "only {seen} of {records} records within five minutes");
-            let request = self.fetch_request(topic, &offsets);
-            self.stream.write_all(&request)?;
-            let name = topic.len();
-            let response = self.read()?;
-            let mut at = 4 + 4 + 2 + 4 + 4 + 2 + name + 4;
-            for _ in 0..offsets.len() {
-                let head = response.get(at..at + 4 + 2 + 24).context("a short Fetch response")?;
-                let partition = usize::try_from(i32::from_be_bytes(head[..4].try_into()?))?;
-                let code = i16::from_be_bytes([head[4], head[5]]);
-                ensure!(code == 0, "Fetch: error {code}");
-                let aborted = i32::from_be_bytes(response[at + 30..at + 34].try_into()?).max(0);
-                at += 34 + 16 * usize::try_from(aborted)? + 4;
-                let len = i32::from_be_bytes(response[at..at + 4].try_into()?).max(0);
-                at += 4;
-                let end = at + usize::try_from(len)?;
-                let batches = response.get(at..end).context("a short Fetch response")?;
-                seen += advance(batches, &mut offsets[partition])?;
-                bytes += batches.len() as u64;
-                at = end;
-            }
+            let (more, of) = self.fetch(topic, &mut offsets)?;
+            seen += more;
+            bytes += of;
         }
         Ok(bytes)
+    }
+
+    /// One Fetch (v11, waits up to 500 ms) of every partition from the offsets on, which move behind what came: records, and
+    /// bytes of record batches.
+    pub fn fetch(&mut self, topic: &str, offsets: &mut [i64]) -> Result<(u64, u64)> {
+        let request = self.fetch_request(topic, offsets);
+        self.stream.write_all(&request)?;
+        let name = topic.len();
+        let (mut seen, mut bytes) = (0, 0);
+        let response = self.read()?;
+        let mut at = 4 + 4 + 2 + 4 + 4 + 2 + name + 4;
+        for _ in 0..offsets.len() {
+            let head = response.get(at..at + 4 + 2 + 24).context("a short Fetch response")?;
+            let partition = usize::try_from(i32::from_be_bytes(head[..4].try_into()?))?;
+            let code = i16::from_be_bytes([head[4], head[5]]);
+            ensure!(code == 0, "Fetch: error {code}");
+            let aborted = i32::from_be_bytes(response[at + 30..at + 34].try_into()?).max(0);
+            at += 34 + 16 * usize::try_from(aborted)? + 4;
+            let len = i32::from_be_bytes(response[at..at + 4].try_into()?).max(0);
+            at += 4;
+            let end = at + usize::try_from(len)?;
+            let batches = response.get(at..end).context("a short Fetch response")?;
+            seen += advance(batches, &mut offsets[partition])?;
+            bytes += batches.len() as u64;
+            at = end;
+        }
+        Ok((seen, bytes))
+    }
+
+    /// Metadata (v1) of all topics: bytes of the answer.
+    pub fn metadata(&mut self) -> Result<usize> {
+        let request = self.request(3, 1, |out| out.extend((-1i32).to_be_bytes()));
+        self.stream.write_all(&request)?;
+        Ok(self.read()?.len())
+    }
+
+    /// Another handle of the connection, for a thread that reads answers while this one sends.
+    pub fn answers(&self) -> Result<Self> {
+        Ok(Self { stream: self.stream.try_clone()?, correlation: 0, response: Vec::new() })
     }
 
     fn fetch_request(&mut self, topic: &str, offsets: &[i64]) -> Vec<u8> {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use benches::broker::Broker;
 use benches::floor::{self, Scratch};
 use benches::raw::{self, RawClient};
-use benches::{machine, rd};
+use benches::{machine, rd, scale};
 use serde_json::json;
 
 const SIZE: usize = 1024;
@@ -69,7 +69,8 @@ impl Bench {
         self.bulk(&scratch)?;
         self.latency(&scratch)?;
         self.shards()?;
-        self.crossing()
+        self.crossing()?;
+        self.scale()
     }
 
     /// The device without a broker.
@@ -274,6 +275,79 @@ impl Bench {
                 format!("{cpu:.2} broker CPU-s/M"),
                 format!("one record in flight: {}", us(acked)),
                 json!({"cpu_s_per_million": cpu, "ns": acked}),
+            );
+        }
+        Ok(())
+    }
+
+    /// What many of something cost.
+    fn scale(&mut self) -> Result<()> {
+        let dir = |name: &str| self.folder.path().join(name);
+        let broker = Broker::start(&dir("e2e"), &[])?;
+        let mut warm = RawClient::connect(broker.address)?;
+        warm.create_topic("fresh", PARTITIONS)?;
+        rd::produce_many(&broker.bootstrap(), "fresh", self.records, SIZE, 4)?;
+        let mut spreads = [Vec::new(), Vec::new(), Vec::new()];
+        for run in 0..self.runs {
+            let times = scale::end_to_end(broker.address, &format!("e{run}"), 10_000, 10, SIZE)?;
+            for (values, permille) in spreads.iter_mut().zip([500, 990, 999]) {
+                values.push(times[times.len() * permille / 1000]);
+            }
+        }
+        drop(broker);
+        let [p50, p99, p999] = spreads.map(|mut values| machine::median(&mut values));
+        let restart = scale::restart(&dir("restart"), 10_000, 4 * self.records, SIZE)?;
+        let tailing = scale::tailing(&dir("tailing"), 20, 5_000, SIZE)?;
+        let (alone, among, memory) = scale::idle_connections(&dir("idle"), 10_000, self.records / 2, SIZE)?;
+        let mut steps = Vec::new();
+        for count in [10, 1_000, 10_000, 100_000] {
+            let folder = dir(&format!("p-{count}"));
+            steps.push((count, scale::partitions(&folder, count, self.records / 5, SIZE)?));
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        self.row(
+            "end to end at 10 k records/s, open loop, p50",
+            us(p50),
+            format!("p99 {}, p99.9 {}", us(p99), us(p999)),
+            json!({"p50_ns": p50, "p99_ns": p99, "p999_ns": p999}),
+        );
+        self.row(
+            &format!("restart after SIGKILL, {:.1} GiB in 10 k partitions", 4.0 * self.records as f64 / 1_048_576.0),
+            format!("{restart:.2} s"),
+            "to serving".into(),
+            json!({"seconds": restart}),
+        );
+        self.row(
+            "20 readers of one log's tail: produce p50, one in flight",
+            us(tailing.among),
+            format!(
+                "{:.2} × without them; {:.1} × the bytes out, {:.0} device reads",
+                tailing.among / tailing.alone,
+                tailing.out,
+                tailing.reads
+            ),
+            json!({"ns": tailing.among, "ratio": tailing.among / tailing.alone, "bytes_out": tailing.out, "device_reads": tailing.reads}),
+        );
+        self.row(
+            "10 k idle connections: produce, batches of 100, one in flight",
+            format!("{:.0} k records/s", among / 1000.0),
+            format!("{:.2} × without them, {:.1} KiB each", among / alone, memory / 1024.0),
+            json!({"records_per_s": among, "ratio": among / alone, "bytes_each": memory}),
+        );
+        let first = steps[0].1.cpu;
+        for (count, step) in steps {
+            self.row(
+                &format!("{count} partitions, batches of 10"),
+                format!("{:.2} broker CPU-s/M, {:.0} k records/s", step.cpu, step.rate / 1000.0),
+                format!(
+                    "{:.2} × that at 10; created in {:.2} s, {:.0} B each, Metadata of all {:.0} ms",
+                    step.cpu / first,
+                    step.create,
+                    step.memory,
+                    step.metadata.0 * 1000.0
+                ),
+                json!({"cpu_s_per_million": step.cpu, "ratio": step.cpu / first, "create_s": step.create, "bytes_each": step.memory,
+                       "metadata_s": step.metadata.0, "metadata_bytes": step.metadata.1}),
             );
         }
         Ok(())
