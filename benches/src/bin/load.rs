@@ -1,4 +1,5 @@
-//! One load against a running broker, to put a profiler beside: `load HOST:PORT produce|produce-raw|drain|drain-raw TOPIC RECORDS [CLIENTS]`.
+//! One load against a running broker, to put a profiler beside:
+//! `load HOST:PORT produce|produce-raw|drain|drain-raw TOPIC RECORDS [CLIENTS, or of produce-raw records per batch]`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::time::Instant;
@@ -23,8 +24,9 @@ fn main() -> Result<()> {
     match what.as_str() {
         "produce" => drop(rd::produce_many(address, topic, records, SIZE, clients)?),
         "produce-raw" => {
-            let batch = raw::batch(900, SIZE, &dataplane::checksums::fast());
-            for i in 0..records / 900 {
+            let of_batch = rest.first().map_or(900, |_| clients);
+            let batch = raw::batch(usize::try_from(of_batch)?, SIZE, &dataplane::checksums::fast());
+            for i in 0..records / of_batch {
                 let partition = i32::try_from(i % u64::try_from(PARTITIONS)?)?;
                 let request = client.produce_request(topic, partition, &batch);
                 client.send(&request)?;
