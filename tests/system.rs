@@ -62,6 +62,40 @@ fn what_was_acknowledged_is_there_after_an_orderly_stop_and_a_start() {
 }
 
 #[test]
+fn what_outlives_a_deleted_topic_is_written_together_and_survives_a_kill() {
+    let dir = folder();
+    let data = dir.path().join("data");
+    let broker = Broker::start(&data);
+    let bulk = ("x".repeat(900_000) + "\n").repeat(100);
+    let mut kept = String::new();
+    // Some extents of 64 MiB, with a few records in each that stay.
+    for round in 0..7 {
+        let lines: String = (0..50).map(|i| format!("{round}-{i}\n")).collect();
+        produce(&broker, "kept", &lines);
+        produce(&broker, "bulk", &bulk);
+        kept += &lines;
+    }
+    let bootstrap = broker.bootstrap();
+    run_ok(&mut barelog(&["topic", "delete", "bulk", "--bootstrap", &bootstrap]), b"");
+    let clustered = |broker: &Broker| {
+        let (_, text) = http_get(broker.http, "/metrics").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("barelog_extents_clustered_total{shard=\"0\"} "));
+        line.and_then(|value| value.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while clustered(&broker) < 3 {
+        assert!(Instant::now() < deadline, "{} extents were clustered within a minute", clustered(&broker));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(consume(&broker, "kept"), kept);
+    broker.kill();
+    let broker = Broker::start(&data);
+    assert_eq!(consume(&broker, "kept"), kept);
+    let (_, found) = http_get(broker.http, "/damage").unwrap();
+    assert!(!found.contains("kept"), "{found}");
+}
+
+#[test]
 fn sigterm_under_load_stops_within_seconds_and_loses_nothing_acknowledged() {
     let dir = folder();
     let data = dir.path().join("data");
