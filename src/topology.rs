@@ -27,14 +27,16 @@ struct Row {
 
 /// `barelog topology`.
 pub(crate) fn topology(args: &TopologyArgs) -> Result<()> {
-    let mut profile = match &args.config {
-        Some(path) => BrokerConfig::read(path)?.profile,
-        None => load_profile(&args.profile)?,
+    let mut config = match &args.config {
+        Some(path) => BrokerConfig::read(path)?,
+        None => BrokerConfig { profile: load_profile(&args.profile)?, ..BrokerConfig::defaults() },
     };
     if let Some(shards) = args.shards {
-        profile.shards = shards;
+        config.profile.shards = shards;
     }
-    let rows = rows(&profile);
+    config.check()?;
+    let profile = &config.profile;
+    let rows = rows(profile);
     let total: u64 = rows.iter().map(|row| row.bytes).sum();
     let mut text = String::new();
     if args.json {
@@ -49,7 +51,14 @@ pub(crate) fn topology(args: &TopologyArgs) -> Result<()> {
             let slots = if row.slots == 0 { String::new() } else { row.slots.to_string() };
             table.add_row([row.what.clone(), row.from.clone(), row.to.clone(), slots, show_bytes(row.bytes)]);
         }
-        writeln!(text, "profile {}: {} shard(s), {} in all\n{table}", profile.name, profile.shards, show_bytes(total))?;
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        let mib = total.div_ceil(1 << 20);
+        writeln!(text, "profile {}: {} shard(s), {mib} MiB in all", profile.name, profile.shards)?;
+        for line in table.lines() {
+            writeln!(text, "{}", line.trim_end())?;
+        }
     }
     use std::io::Write as _;
     Ok(std::io::stdout().write_all(text.as_bytes())?)
@@ -70,6 +79,7 @@ fn rows(profile: &Profile) -> Vec<Row> {
         row("arena: cold reads", &name, "", 0, profile.cold_bytes as u64);
         row("receive buffers", "sockets", &name, 0, profile.receive_bytes as u64);
         row("footer cache", &name, "", 0, profile.footer_bytes as u64);
+        row("clustering", &name, "", 0, profile.clustering_bytes as u64);
         row("ring", &name, "control plane", DEPTHS.control, (DEPTHS.control * size_of::<ToControl>()) as u64);
         row("ring", "control plane", &name, DEPTHS.control, (DEPTHS.control * size_of::<ToShard>()) as u64);
         row("ring", &name, "keeper", dataplane::keeper::DEPTH, 0);

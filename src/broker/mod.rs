@@ -69,10 +69,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
 
 /// Starts the log; flags come before the file.
 fn log(args: &LogArgs, config: Option<&BrokerConfig>) -> Result<LogLevel> {
-    let filter = match config {
-        Some(config) if args.filter == "info" => &config.log_level,
-        _ => &args.filter,
-    };
+    let filter = args.filter.as_deref().or(config.map(|config| config.log_level.as_str())).unwrap_or("info");
     let json = args.log_json || config.is_some_and(|config| config.log_json);
     let format = if json { LogFormat::Json } else { LogFormat::Text };
     logging::start(filter, format).map_err(anyhow::Error::msg)
@@ -99,7 +96,7 @@ pub(crate) struct StartOptions {
 
 /// Starts a broker on the `laptop` profile inside this process, with a quiet log.
 pub(crate) fn start(options: &StartOptions) -> Result<Running> {
-    let args = LogArgs { filter: "warn".into(), log_json: false };
+    let args = LogArgs { filter: Some("warn".into()), log_json: false };
     let mut config = BrokerConfig::defaults();
     config.set_data_dir(options.data_dir.clone());
     if let Some(shards) = options.shards {

@@ -74,12 +74,15 @@ impl Sockets {
         let mut kafka = Vec::new();
         for listener in &config.listeners {
             let socket = listen_when_free(listener.bind).with_context(|| {
-                format!("listener {} cannot bind {}: is another broker running there?", listener.name, listener.bind)
+                format!(
+                    "listener {} cannot bind {}; stop what runs there or choose another address (bind, --listen)",
+                    listener.name, listener.bind
+                )
             })?;
             kafka.push(socket);
         }
         let http = TcpListener::bind(config.http).with_context(|| {
-            format!("/metrics cannot bind {}: choose another http.bind (--metrics-listen)", config.http)
+            format!("HTTP cannot bind {}; choose another address (http.bind, --metrics-listen)", config.http)
         })?;
         http.set_nonblocking(true)?;
         Ok(Self { kafka, http })

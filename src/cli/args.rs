@@ -18,9 +18,10 @@ pub(crate) struct Connect {
 /// How much is logged.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogArgs {
-    /// What to log: error, warn, info, debug, trace, or per module as in `info,journal=debug`
-    #[arg(long = "log", default_value = "info", value_name = "FILTER")]
-    pub(crate) filter: String,
+    /// What to log: error, warn, info, debug, trace, or per module as in `info,journal=debug` [default: the
+    /// configuration's log.level, info]
+    #[arg(long = "log", value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
     /// Log JSON lines
     #[arg(long)]
     pub(crate) log_json: bool,
@@ -34,10 +35,10 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Address for Kafka clients; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:9092", value_name = "IP:PORT")]
+    #[arg(long, default_value = "127.0.0.1:9092", value_name = "IP:PORT", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
-    /// Address of GET /metrics and /health
-    #[arg(long, default_value = "127.0.0.1:9644", value_name = "IP:PORT")]
+    /// Address of GET /metrics, /health and /damage; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:9644", value_name = "IP:PORT", value_parser = parse_address)]
     pub(crate) metrics_listen: SocketAddr,
     /// Threads that serve clients [default: from the profile]
     #[arg(long, value_name = "N")]
@@ -67,6 +68,10 @@ pub(crate) struct ServeArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  barelog check --data-dir /var/lib/barelog\n  barelog check --config barelog.toml\n\n\
+                        A directory that does not exist yet is judged by the nearest one above it."
+)]
 pub(crate) struct CheckArgs {
     /// The directory to check for O_DIRECT and durability [default: the current directory]
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
@@ -80,6 +85,7 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  barelog topology --shards 4\n  barelog topology --config barelog.toml --json")]
 pub(crate) struct TopologyArgs {
     /// The wiring of a broker with this configuration file
     #[arg(short, long, value_name = "FILE")]
@@ -160,7 +166,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "bootstrap")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Address the demo's broker listens on; port 0 takes a free one [default: 127.0.0.1:9092, or a free port when taken]
-    #[arg(long, value_name = "IP:PORT", conflicts_with = "bootstrap")]
+    #[arg(long, value_name = "IP:PORT", value_parser = parse_address, conflicts_with = "bootstrap")]
     pub(crate) listen: Option<SocketAddr>,
     /// Threads of the demo's broker [default: from the profile]
     #[arg(long, value_name = "N", conflicts_with = "bootstrap")]
@@ -507,6 +513,11 @@ pub(crate) struct ConsumeArgs {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
+}
+
+/// `127.0.0.1:9092`, `[::1]:9092`.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an IP address and a port, as in 127.0.0.1:9092".to_owned())
 }
 
 /// `500ms`, `5s`, `2m`, `1h`; a bare number is seconds.

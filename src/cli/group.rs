@@ -131,7 +131,8 @@ fn print_group(group: &Value) -> anyhow::Result<()> {
     };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let members = list(&group["members"]);
-    say(&format!("group {}, {}, {} members", text(&group["name"]), text(&group["state"]), members.len()))?;
+    let plural = if members.len() == 1 { "" } else { "s" };
+    say(&format!("group {}, {}, {} member{plural}", text(&group["name"]), text(&group["state"]), members.len()))?;
     let columns = ["topic", "partition", "offset", "end_offset", "lag", "member"];
     let rows = list(&group["offsets"]).into_iter().map(|row| columns.map(|name| text(&row[name])).to_vec());
     say_table(&["TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER"], rows)?;
@@ -157,7 +158,10 @@ fn reset(args: &ResetArgs) -> anyhow::Result<()> {
     let group = admin.describe_group(&args.group).map_err(explain)?;
     if !group.members.is_empty() {
         let (count, state) = (group.members.len(), &group.state);
-        anyhow::bail!("group {} has {count} members ({state}): stop them first, they would commit over it", args.group);
+        anyhow::bail!(
+            "group {} is {state} with members ({count}): stop them first, they would commit over it",
+            args.group
+        );
     }
     let committed = admin.committed(&args.group, None).map_err(explain)?;
     let keys = if chosen.is_empty() {

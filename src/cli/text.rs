@@ -77,7 +77,9 @@ pub(crate) fn parse_json(line: &[u8]) -> Result<TextRecord, String> {
         map.remove(known);
     }
     match map.keys().next() {
-        Some(unknown) => Err(format!("unknown field '{unknown}'")),
+        Some(unknown) => {
+            Err(format!("unknown field '{unknown}'; a record has key, value, headers, partition and timestamp"))
+        }
         None => Ok(record),
     }
 }
@@ -189,7 +191,7 @@ mod tests {
         let error = |line: &str| parse_json(line.as_bytes()).unwrap_err();
         assert!(error("{").starts_with("not JSON"));
         assert_eq!(error("[]"), "expected a JSON object");
-        assert_eq!(error(r#"{"vaule":1}"#), "unknown field 'vaule'");
+        assert!(error(r#"{"vaule":1}"#).starts_with("unknown field 'vaule'; a record has key, value, "));
         assert_eq!(error(r#"{"partition":-1}"#), "partition must be a number");
         assert_eq!(error(r#"{"value":{"base64":"*"}}"#), "base64 is malformed");
         assert_eq!(parse_json(br#"{"value":{"a":1}}"#).unwrap().value.unwrap(), br#"{"a":1}"#);

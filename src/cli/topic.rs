@@ -137,7 +137,7 @@ fn describe(admin: &mut Client, names: &[String], all_configs: bool, json: bool)
 
 fn damage(topics: &[String], address: &str, json: bool) -> anyhow::Result<()> {
     let body = super::http::get(address, "/damage")
-        .with_context(|| format!("no word of damage from http://{address}/damage; --metrics names another address"))?;
+        .with_context(|| format!("cannot ask http://{address}/damage; --metrics names another address"))?;
     let mut report: DamageReport = serde_json::from_str(&body).context("the answer is none of a Barelog broker's")?;
     report.ranges.retain(|row| topics.is_empty() || topics.contains(&row.topic));
     if !report.complete {

@@ -202,12 +202,22 @@ impl Reader<'_> {
         line: usize,
     ) -> Result<(), ConfigError> {
         let Some(key) = self.keys.iter().find(|key| key.name == general) else {
+            if let Some(key) = self.misplaced(general) {
+                let what = format!("unknown key {here}; {key} belongs to no table: move it above the first [table]");
+                return Err(self.error(line, what));
+            }
             let nearest = nearest(general, self.keys.iter().map(|key| key.name));
             return Err(self.error(line, format!("unknown key {here}; the nearest valid key is {nearest}")));
         };
         let value = convert(key, value.get_ref()).map_err(|what| self.error(line, format!("{here} {what}")))?;
         self.given.insert(here.into(), (value, line));
         Ok(())
+    }
+
+    /// The end of an unknown key that is a key, or the first part of one: in TOML what follows a `[table]` belongs to it.
+    fn misplaced<'b>(&self, unknown: &'b str) -> Option<&'b str> {
+        let ends = unknown.match_indices('.').filter_map(|(at, _)| unknown.get(at + 1..));
+        ends.into_iter().find(|end| self.is_prefix(end) || self.keys.iter().any(|key| key.name == *end))
     }
 
     fn error(&self, line: usize, what: String) -> ConfigError {

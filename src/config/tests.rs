@@ -40,6 +40,19 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_valid_key() {
 }
 
 #[test]
+fn a_key_of_no_table_that_stands_in_one_is_told_where_it_belongs() {
+    let listener = "[[listeners]]\nname = \"a\"\nbind = \"127.0.0.1:1\"\n";
+    assert_eq!(
+        refused(&format!("{listener}http.bind = \"127.0.0.1:2\"\n")),
+        "barelog.toml:4: unknown key listeners[0].http; http belongs to no table: move it above the first [table]"
+    );
+    assert_eq!(
+        refused("[data]\nnum.partitions = 4\n"),
+        "barelog.toml:2: unknown key data.num; num belongs to no table: move it above the first [table]"
+    );
+}
+
+#[test]
 fn a_wrong_type_or_range_is_named_with_its_line() {
     assert!(refused("num.partitions = 0").starts_with("barelog.toml:1: num.partitions must lie between 1"));
     assert_eq!(refused("num.partitions = \"four\""), "barelog.toml:1: num.partitions must be a whole number");
