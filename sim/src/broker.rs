@@ -1,6 +1,7 @@
 //! A whole broker's data path in one thread: the shipped shards and journals on a simulated device, network, clock and rings,
 //! with clients that speak Kafka's bytes and a control plane that sends its commands.
 
+mod attack;
 mod clients;
 mod control;
 pub mod ledger;

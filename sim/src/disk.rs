@@ -46,6 +46,14 @@ pub enum Survival {
     Sectors,
 }
 
+/// A write that was submitted.
+#[derive(Clone, Debug)]
+struct Written {
+    first: u64,
+    new: Vec<Page>,
+    old: Vec<Option<Page>>,
+}
+
 /// A simulated device.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -57,6 +65,9 @@ pub struct Disk {
     len_max: u64,
     next_id: u64,
     completions: u64,
+    /// Writes of this life, and of the one before: where they went, what they wrote, what had been there.
+    written: Vec<Written>,
+    written_before: Vec<Written>,
     /// Pages that cannot be read.
     unreadable: BTreeSet<u64>,
     /// Blocking calls until the power goes; `None`: it stays.
@@ -84,6 +95,8 @@ impl Disk {
             len_max,
             next_id: 0,
             completions: 0,
+            written: Vec::new(),
+            written_before: Vec::new(),
             unreadable: BTreeSet::new(),
             fuse: None,
             bytes_read: 0,
@@ -102,7 +115,10 @@ impl Disk {
     /// When it is not in whole pages, past the end, or over a write that flies.
     pub fn submit(&mut self, offset: u64, bytes: &[u8]) -> WriteId {
         assert!(bytes.len().is_multiple_of(PAGE), "whole sectors");
-        self.fly(offset, bytes.chunks(PAGE).map(Page::from).collect())
+        let (first, new): (u64, Vec<Page>) = (offset / PAGE as u64, bytes.chunks(PAGE).map(Page::from).collect());
+        let old = (first..).take(new.len()).map(|page| self.durable.get(&page).cloned()).collect();
+        self.written.push(Written { first, new: new.clone(), old });
+        self.fly(offset, new)
     }
 
     fn fly(&mut self, offset: u64, pages: Vec<Page>) -> WriteId {
@@ -230,6 +246,7 @@ impl Disk {
         self.len = self.durable_len;
         self.durable.retain(|&page, _| page * (PAGE as u64) < self.durable_len);
         self.current = self.durable.clone();
+        self.written_before = std::mem::take(&mut self.written);
         self.fuse = None;
     }
 
@@ -248,6 +265,28 @@ impl Disk {
         for map in [&mut self.durable, &mut self.current] {
             map.insert(to / PAGE as u64, bytes.clone());
         }
+    }
+
+    /// Takes back one write of the life before that begins with `magic` and that nothing was written over: the device said that
+    /// it had written it, and had not. Not one over something that begins with `magic`, too: see `docs/FAULTS.md`, known gaps.
+    /// Whether there was one.
+    pub fn lose_write(&mut self, magic: &[u8], chance: &mut Chance) -> bool {
+        let intact = |write: &&Written| {
+            let here = (write.first..).zip(&write.new);
+            write.new[0].starts_with(magic) && here.into_iter().all(|(page, new)| self.durable.get(&page) == Some(new))
+        };
+        let over = |write: &&Written| write.old.iter().flatten().any(|page| page.starts_with(magic));
+        let from: Vec<&Written> = self.written_before.iter().filter(intact).filter(|write| !over(write)).collect();
+        if from.is_empty() {
+            return false;
+        }
+        let Written { first, old, .. } = (*chance.pick(&from)).clone();
+        for (page, bytes) in (first..).zip(old) {
+            let bytes = bytes.unwrap_or_else(zeros);
+            self.durable.insert(page, bytes.clone());
+            self.current.insert(page, bytes);
+        }
+        true
     }
 
     /// Makes the page at `offset` unreadable until it is written.

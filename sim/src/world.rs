@@ -197,6 +197,29 @@ pub struct Told {
     pub freed: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// The last unit of each journal that was written.
+    pub units: BTreeMap<JournalId, LastUnit>,
+}
+
+/// A unit on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastUnit {
+    /// Its first byte on the device.
+    pub offset: u64,
+    /// Where it lies in its journal.
+    pub position: Position,
+    /// Position after it.
+    pub end: Position,
+}
+
+/// What a write to the device says of the unit in it, behind the extent's header if that is there too.
+fn unit_in(offset: u64, bytes: &[u8]) -> Option<(JournalId, LastUnit)> {
+    let at = [0, 4096].into_iter().find(|&at| bytes.get(at..).is_some_and(|rest| rest.starts_with(b"BARELOGU")))?;
+    let number = |from: usize| Some(u64::from_le_bytes(*bytes.get(at + from..)?.first_chunk()?));
+    let length = |from: usize| Some(u32::from_le_bytes(*bytes.get(at + from..)?.first_chunk()?));
+    let (journal, position) = (JournalId(number(32)?), Position(number(40)?));
+    let end = position.plus(u64::from(length(48)?) + u64::from(length(52)?));
+    Some((journal, LastUnit { offset: offset + at as u64, position, end }))
 }
 
 /// One broker's journals while they run.
@@ -311,6 +334,9 @@ impl<S: Host> World<S> {
                 let id = self.disk.submit(offset, bytes);
                 // A unit's header stands for all of it.
                 let sum = (sums().crc64)(0, &bytes[..128]);
+                if let Some((journal, unit)) = unit_in(offset, bytes) {
+                    self.told.units.insert(journal, unit);
+                }
                 self.note(offset ^ sum);
                 return Some(Op::Write { token, id, fua, arena_start, len });
             }

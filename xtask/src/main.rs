@@ -6,6 +6,7 @@ mod clients;
 mod codegen;
 mod run;
 mod setup;
+mod sim;
 mod test;
 mod tidy;
 
@@ -20,7 +21,7 @@ cargo xtask COMMAND
   clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
   tidy     formatting, lints, who imports whom, links, file lengths
   fix      rustfmt and clippy's own fixes
-  sim      [--seed N] [--count M]  the journal on a simulated device
+  sim      [LEVEL...] [--seed N] [--count M]  shards and journals on a simulated device; --planted: with each planted fault
   bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
   bless    rewrite generated documents and golden files
   codegen  rewrite protocol/src/generated/ from Kafka's message schemas (needs Maven)
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         Some("clients") => clients::clients(&args[1..]),
         Some("tidy") => tidy::tidy(),
         Some("fix") => tidy::fix(),
-        Some("sim") => test::sim(&args[1..]),
+        Some("sim") => sim::sim(&args[1..]),
         Some("bench") => test::bench(&args[1..]),
         Some("bless") => test::bless(),
         Some("codegen") => codegen::codegen(),

@@ -8,10 +8,13 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 
 use crate::run::{cargo, root, run, which};
-use crate::{setup, tidy};
+use crate::{setup, sim, tidy};
 
-/// Seeds of the journal's simulation in a full test run.
+/// Seeds of the simulator in a full test run, all levels together.
 const SIM_SEEDS: &str = "2000";
+
+/// Seeds of each level that are run in debug and in release.
+const SIM_REPEATS: &str = "10";
 
 /// The whole test run.
 pub fn test() -> Result<()> {
@@ -23,6 +26,7 @@ pub fn test() -> Result<()> {
         run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--exclude", "barelog"])
             .env("BARELOG_SIM_SEEDS", SIM_SEEDS))
     })?;
+    step("the simulator repeats itself, debug and release", || sim::repeats(SIM_REPEATS))?;
     step("the binary: unit tests, real clients, kills, system tests", || {
         run(with_tools(&mut cargo(&["test", "--package", "barelog", "--", "--test-threads=2"])))
     })?;
@@ -83,19 +87,6 @@ fn link(program: &str, folder: &Path) -> Result<()> {
     let found = found.filter(|path| path.is_file()).or_else(|| which(program));
     let Some(found) = found else { bail!("{program} is not on PATH") };
     symlink(&found, folder.join(program)).with_context(|| format!("cannot link {program}"))
-}
-
-/// Runs the simulation alone: `--seed N` the first seed, `--count M` how many.
-pub fn sim(args: &[String]) -> Result<()> {
-    let mut command = cargo(&["test", "--package", "barelog-sim", "--", "--nocapture"]);
-    for pair in args.chunks(2) {
-        match pair {
-            [name, value] if name == "--seed" => command.env("BARELOG_SIM_SEED", value),
-            [name, value] if name == "--count" => command.env("BARELOG_SIM_SEEDS", value),
-            _ => bail!("cargo xtask sim [--seed N] [--count M]"),
-        };
-    }
-    run(&mut command)
 }
 
 /// Runs the benchmarks, which write their own tables.

@@ -86,7 +86,7 @@ impl<A: Arena> Store<A> {
         self.reserve(now, journal_slot, batch.bytes().len(), false, arena)?;
         let journal = &mut self.journals[usize::from(journal_slot)];
         let payload = copy_batch(journal, batch, base, times, &self.config.sums, arena)?;
-        let epoch = journal.identity.epoch;
+        let epoch = journal.identity.epoch_to_write();
         let max_timestamp = times.stamp.unwrap_or(WallMs(times.max));
         let records = u32::try_from(batch.count()).map_err(|_| AppendError::Invalid)?;
         let header = FrameHeader {

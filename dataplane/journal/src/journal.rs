@@ -37,6 +37,13 @@ pub(crate) struct Identity {
     pub(crate) secret: Secret,
 }
 
+impl Identity {
+    /// The epoch in what is written now.
+    pub(crate) const fn epoch_to_write(&self) -> Epoch {
+        if cfg!(fault = "no-epoch-in-units") { Epoch(0) } else { self.epoch }
+    }
+}
+
 /// A block of the tail: units back to back, just as on the device.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -453,7 +460,7 @@ impl Journal {
             position: self.end,
             length: u32::try_from(open.used).expect("a unit is at most 16 MiB"),
             padding: u32::try_from(total - open.used).expect("less than a sector"),
-            epoch: self.identity.epoch,
+            epoch: self.identity.epoch_to_write(),
             frames: open.frames,
             chain: self.last.1,
             commit: self.commit,

@@ -216,7 +216,8 @@ impl<H: AsRef<[u8]>> Appends<H> {
                     log_start: appended.log_start,
                 };
                 self.parts[part].results.push(AppendResult { slot, outcome: Ok(taken) });
-                let durable = store.commit_position(appended.journal).is_some_and(|upto| appended.position < upto);
+                let durable = store.commit_position(appended.journal).is_some_and(|upto| appended.position < upto)
+                    || appended.duplicate && cfg!(fault = "early-answer-to-a-duplicate");
                 if !self.parts[part].hasty && !durable {
                     let result = self.parts[part].results.len() - 1;
                     self.wait(now, part, result, appended.journal, appended.position);

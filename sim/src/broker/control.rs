@@ -211,7 +211,7 @@ impl Broker {
         self.apply(Delta { journals: vec![entry], ..Delta::default() });
     }
 
-    fn some_partition(&mut self) -> Option<(PartitionId, usize)> {
+    pub(super) fn some_partition(&mut self) -> Option<(PartitionId, usize)> {
         let topics = self.topics();
         let all: Vec<PartitionEntry> = topics.iter().flat_map(|entry| entry.partitions.iter().copied()).collect();
         let one = (!all.is_empty()).then(|| *self.chance.pick(&all))?;
@@ -261,6 +261,14 @@ impl Broker {
         };
         let token = self.token(asked);
         talk(|| format!("command {token} to shard {shard}: {asked:?}"));
+        self.rings.send(shard, ToShard::Command { token, command });
+    }
+
+    /// Lets a coordinator append a batch.
+    pub(super) fn append_by_command(&mut self, shard: usize, partition: PartitionId, batch: BatchId) {
+        let token = self.token(Asked::Append { batch });
+        let bytes = self.ledger.sent[batch].bytes.clone();
+        let command = ShardCommand::Append { partition, epoch: Epoch(self.epoch), batch: bytes };
         self.rings.send(shard, ToShard::Command { token, command });
     }
 

@@ -41,13 +41,26 @@ pub fn run_harmed(seed: u64) -> Result<Summary, String> {
         // Two faults at once may take what was acked.
         return Ok(broker.summed());
     }
+    let forged = if broker.chance.odds(1, 8) { broker.attack()? } else { None };
     broker.stop()?;
     broker.ledger.harmed = true;
-    broker = broker.begin(harm).map_err(|error| format!("harmed: {error}"))?;
+    broker = broker.begin(|rest, chance| harm_one(rest, chance, forged)).map_err(|error| format!("harmed: {error}"))?;
     broker.live().map_err(|error| format!("life after harm: {error}"))?;
     broker.calm()?;
     broker.look_through().map_err(|error| format!("after harm: {error}"))?;
     Ok(broker.summed())
+}
+
+/// Harms one thing: the header of the unit that carries a forged one, or a write that never was, or anything.
+fn harm_one(rest: &mut Rest, chance: &mut Chance, forged: Option<u64>) {
+    if let Some(offset) = forged {
+        rest.disk.rot(offset + chance.below(100), 1 << chance.below(8));
+        return;
+    }
+    if chance.odds(1, 3) && rest.disk.lose_write(b"BARELOGU", chance) {
+        return;
+    }
+    harm(rest, chance);
 }
 
 impl Broker {

@@ -131,11 +131,13 @@ impl<'a, S: Storage> Scanner<'a, S> {
     /// Whether a unit at its place counts.
     fn judge(&mut self, header: &UnitHeader, seen: Seen) -> Seen {
         self.highest_epoch = self.highest_epoch.max(header.epoch);
-        if self.is_void(header) || header.epoch < self.epoch { Seen::Bad } else { seen }
+        if self.is_stale(header) { Seen::Bad } else { seen }
     }
 
-    fn is_void(&self, header: &UnitHeader) -> bool {
-        header.position >= self.cut.position && header.epoch < self.cut.epoch
+    /// Voided by the cut, or of a lower epoch than the unit before it.
+    fn is_stale(&self, header: &UnitHeader) -> bool {
+        let void = header.position >= self.cut.position && header.epoch < self.cut.epoch;
+        (void || header.epoch < self.epoch) && !cfg!(fault = "no-epoch-in-units")
     }
 
     /// The highest commit position in any intact header from `at` on, over bad units to the end of the extents.
@@ -163,7 +165,7 @@ impl<'a, S: Storage> Scanner<'a, S> {
         let mut at = at.plus(SECTOR as u64);
         while at < extent.limit {
             match self.header(extent, at)? {
-                Some(header) if !self.is_void(&header) && header.epoch >= self.epoch => return Ok(at),
+                Some(header) if !self.is_stale(&header) => return Ok(at),
                 _ => at = at.plus(SECTOR as u64),
             }
         }

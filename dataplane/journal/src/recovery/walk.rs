@@ -158,7 +158,7 @@ impl<S: Storage> Walk<'_, '_, S> {
                 return Ok(Step::Into(found));
             }
             self.look_ahead(at)?;
-            if at >= self.commit {
+            if at >= self.commit || cfg!(fault = "stop-at-first-bad-checksum") {
                 return Ok(Step::End);
             }
         }
@@ -305,6 +305,10 @@ pub(crate) fn rebuild<S: Storage>(
     let mut last = None;
     for (number, extent) in fold.extents.iter_mut().enumerate() {
         if !matches!(extent.index, Index::Missing) {
+            continue;
+        }
+        if cfg!(fault = "index-not-rebuilt") {
+            extent.index = Index::Closed(ClosedIndex::default().sorted());
             continue;
         }
         let Some(candidate) = extents.iter().find(|known| known.header.start == extent.start.position) else {
