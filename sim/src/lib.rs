@@ -12,6 +12,7 @@ pub mod levels;
 pub mod model;
 pub mod recover;
 pub mod run;
+pub mod summary;
 mod sums;
 pub mod world;
 
