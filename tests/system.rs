@@ -537,6 +537,24 @@ fn each_listener_tells_its_clients_its_own_advertised_address() {
 }
 
 #[test]
+fn a_data_file_that_may_outgrow_its_file_system_is_told_at_the_start() {
+    let dir = folder();
+    let (bind, metrics) = (free_address(), free_address());
+    let log = dir.path().join("log");
+    for (size, told) in [("900000 GiB", true), ("1 GiB", false)] {
+        let lines = format!("data.size = \"{size}\"");
+        let config = serve_config(dir.path(), &lines, &[("a", bind, &bind.to_string())], metrics);
+        let file = std::fs::File::create(&log).unwrap();
+        let served = Served::start(&config, metrics, |command| {
+            command.stderr(file.try_clone().unwrap()).stdout(file);
+        });
+        drop(served);
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text.contains("lower its size, or make room"), told, "{text}");
+    }
+}
+
+#[test]
 fn several_devices_are_used_and_survive_a_kill() {
     let dir = folder();
     let (bind, metrics) = (free_address(), free_address());

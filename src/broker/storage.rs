@@ -93,6 +93,9 @@ fn open_device(config: &DeviceConfig, extent_len: u64, identity: Identity) -> Re
         (Some(size), FileKind::Block) => size.min(file.len()),
         (None, _) => file.len(),
     };
+    if kind == FileKind::File {
+        warn_of_room(&config.path, file.len(), room);
+    }
     let extents_max = room.saturating_sub(label.extents_offset) / label.extent_len;
     if extents_max <= (AHEAD + RESERVE) as u64 {
         bail!(
@@ -127,8 +130,26 @@ fn open_when_free(path: &Path, kind: FileKind) -> Result<DeviceFile, DeviceError
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A data file that may outgrow its file system is a promise that cannot be kept: said once, at the start.
+fn warn_of_room(path: &Path, len: u64, most: u64) {
+    let Ok(free) = super::space::free_bytes(folder_of(path)) else { return };
+    if most > len.saturating_add(free) {
+        tracing::warn!(
+            path = %path.display(),
+            size_mib = most >> 20,
+            free_mib = free >> 20,
+            "the data file may grow beyond what its file system has free: producers will be refused when that is full; \
+             lower its size, or make room"
+        );
+    }
+}
+
 fn ensure_room(path: &Path, bytes: u64) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let free = super::space::free_bytes(folder)?;
     if free < bytes {
         // Nothing of ours is worth keeping there: the next try begins anew.

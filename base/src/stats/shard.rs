@@ -214,7 +214,7 @@ pub const METRICS: &[Metric] = metrics![
     "barelog_fetched" "bytes" Counter record_bytes_out, "Bytes of record batches in answers to Fetch.";
     "barelog_batches_refused" "" Counter batches_refused, "Record batches of Produce requests that were refused.";
     "barelog_commit_latency" "seconds" Histogram commit_latency, "From appending a batch to its being durable.";
-    "barelog_device_writes" "" Counter device_writes, "Device writes submitted; records per write is barelog_records_in over this.";
+    "barelog_device_writes" "" Counter device_writes, "Device writes submitted; records per write is barelog_records_in_total over this.";
     "barelog_device_written" "bytes" Counter device_bytes_written, "Bytes written to devices.";
     "barelog_device_flushes" "" Counter device_flushes, "Device flushes submitted.";
     "barelog_device_reads" "" Counter device_reads, "Device reads submitted.";
