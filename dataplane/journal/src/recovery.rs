@@ -515,6 +515,12 @@ fn choose_extents(
             Some(Claim::Unreadable(error)) => {
                 return Err(format!("the extent at byte {} of the device cannot be read: {error:?}", known.offset));
             }
+            None => {
+                return Err(format!(
+                    "the extent at byte {} lies behind the end of the device, which was longer: give it back what was cut off",
+                    known.offset
+                ));
+            }
             // Its header is damaged: the checkpoint knows what it said.
             Some(Claim::None | Claim::Blank)
                 if chosen.iter().all(|chosen| {

@@ -343,6 +343,24 @@ fn an_extent_header_that_cannot_be_read_closes_its_journal() {
 }
 
 #[test]
+fn a_device_that_was_cut_short_closes_its_journals_by_name() {
+    let mut world = World::new(256 << 10);
+    while world.store.journals[0].extents.len() < 4 {
+        world.put(1, &batch(10, 1000, b'a'));
+        world.settle();
+        world.housekeep();
+        world.settle();
+    }
+    let (whole, checkpoints) = (world.device.clone(), world.checkpoints.clone());
+    let offset = world.store.journals[0].extents[2].address.offset as usize;
+    world.device.bytes.truncate(offset + 4096);
+    let closed = world.restart().closed.unwrap();
+    assert!(closed.contains(&alloc::format!("byte {offset}")) && closed.contains("longer"), "{closed}");
+    (world.device, world.checkpoints) = (whole, checkpoints);
+    assert_eq!(world.restart().closed, None);
+}
+
+#[test]
 fn a_batch_with_a_rotten_payload_costs_itself_only() {
     let mut world = World::new(1 << 20);
     let mut positions = Vec::new();

@@ -65,7 +65,8 @@ impl<S: Storage> Walk<'_, '_, S> {
                 // which is committed.
                 self.look_ahead(at)?;
                 if self.commit <= extent.header.start {
-                    return self.end(at);
+                    // What is missing may lie where nothing can be read: that is no damage.
+                    return if self.unknown { Err(may_be_its_own()) } else { self.end(at) };
                 }
                 at = extent.header.start;
             }
@@ -99,11 +100,7 @@ impl<S: Storage> Walk<'_, '_, S> {
         };
         let Some(found) = self.probes.iter().position(goes_on) else {
             // The log may go on where nothing can be read, if its next unit did not fit here.
-            return if self.unknown && room < UNIT_BYTES_MAX as u64 {
-                Err(Stop::Closed("an extent of the device cannot be read, and it may be this journal's".to_string()))
-            } else {
-                Ok(None)
-            };
+            return if self.unknown && room < UNIT_BYTES_MAX as u64 { Err(may_be_its_own()) } else { Ok(None) };
         };
         // Each is taken once: the log cannot go on in an extent from within that same one.
         let probe = self.probes.swap_remove(found);
@@ -193,6 +190,10 @@ impl<S: Storage> Walk<'_, '_, S> {
             _ => self.report.damage.push(Damage { start, end }),
         }
     }
+}
+
+fn may_be_its_own() -> Stop {
+    Stop::Closed("an extent of the device cannot be read, and it may be this journal's".to_string())
 }
 
 /// Writes what lies between the commit position and the end once more, the same bytes, and flushes.
