@@ -57,7 +57,7 @@ impl TestArena {
         self.given.borrow().iter().filter(|slice| slice.strong_count() > 0).count()
     }
 
-    fn at(&self, start: usize, len: usize) -> &[u8] {
+    pub fn at(&self, start: usize, len: usize) -> &[u8] {
         let (first, (bytes, frozen)) = self.blocks.range(..=start).next_back().unwrap();
         let at = start - first;
         assert!(at + len <= *frozen, "only frozen bytes are written");
