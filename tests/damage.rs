@@ -107,3 +107,32 @@ fn asking_for_damage_where_nobody_serves_says_how_to_ask() {
     let (code, _, error) = fails(&["topic", "damage", "--metrics", &common::free_address().to_string()]);
     assert!(code == 1 && error.contains("/damage") && error.contains("--metrics"), "{error}");
 }
+
+#[test]
+fn a_checkpoint_that_is_of_no_use_is_told_of_once_and_costs_no_data() {
+    let dir = folder();
+    let data = dir.path().join("data");
+    let broker = Broker::start(&data);
+    ok(&["produce", "t", "--bootstrap", &broker.bootstrap()], "one\ntwo\n");
+    assert!(broker.stop().0.success());
+    let folder = data.join("meta/checkpoints");
+    let files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    for (why, unreadable) in [("it cannot be read", true), ("not even its beginning is intact", false)] {
+        for file in &files {
+            let _ = std::fs::remove_file(file);
+            if unreadable {
+                std::fs::create_dir(file).unwrap();
+            } else {
+                let _ = std::fs::remove_dir(file);
+                std::fs::write(file, "nonsense").unwrap();
+            }
+        }
+        let broker = Broker::start(&data);
+        let log = broker.log_text();
+        assert_eq!(log.matches(why).count(), files.len(), "{log}");
+        let read = ok(&["consume", "t", "--from-beginning", "-e", "--bootstrap", &broker.bootstrap()], "");
+        assert_eq!(read, "one\ntwo\n");
+        broker.kill();
+    }
+}

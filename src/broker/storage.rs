@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use base::image::{Image, JournalEntry};
-use base::{ClusterId, DeviceIndex, Epoch, ShardId};
+use base::{ClusterId, DeviceIndex, Epoch, JournalId, ShardId};
 use cluster::command::DeviceUuid;
 use controlplane::metadata::Identity;
 use dataplane::arena::Arena;
@@ -32,6 +32,9 @@ const RESERVE: usize = 2;
 
 /// How long a device that is in use is waited for.
 const IN_USE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Said of a checkpoint that is of no use.
+const NO_CHECKPOINT: &str = "the journal's checkpoint is treated as absent, and the whole journal scanned";
 
 /// Extents written ahead of need.
 const AHEAD: usize = 2;
@@ -221,8 +224,22 @@ impl Recovering<'_> {
                 .zip(&mut storages)
                 .map(|(opened, storage)| OpenDevice { storage, device: &mut opened.device, found: &opened.found })
                 .collect();
-            let checkpoint = |journal| self.checkpoints.read(journal).ok().flatten();
+            let mut there = Vec::new();
+            let checkpoint = |journal: JournalId| match self.checkpoints.read(journal) {
+                Ok(bytes) => {
+                    there.extend(bytes.is_some().then_some(journal));
+                    bytes
+                }
+                Err(error) => {
+                    tracing::warn!(journal = journal.0, %error, "{NO_CHECKPOINT}: it cannot be read");
+                    None
+                }
+            };
             let (store, report) = Store::open(store_config.clone(), &entries, &mut open, checkpoint)?;
+            let unused = report.journals.iter().filter(|report| !report.checkpoint && there.contains(&report.journal));
+            for report in unused {
+                tracing::warn!(journal = report.journal.0, "{NO_CHECKPOINT}: not even its beginning is intact");
+            }
             stores.push(store);
             reports.push(report);
         }
