@@ -9,11 +9,15 @@ use base::memory::{Arena, Block, Purpose};
 const PAGE: usize = 4096;
 /// What fresh and freed memory holds, so that nobody relies on zeros.
 const JUNK: u8 = 0xdb;
+/// Freed blocks whose memory is kept.
+const SPARE_MAX: usize = 8;
 
 #[derive(Debug)]
 struct Held {
     bytes: Vec<u8>,
     frozen: usize,
+    /// Bytes from here on are junk still.
+    clean: usize,
     loaned: bool,
 }
 
@@ -21,6 +25,8 @@ struct Held {
 #[derive(Debug)]
 pub struct SimArena {
     blocks: BTreeMap<usize, Held>,
+    /// Memory of blocks that were freed, junk again, to be given out anew at other addresses.
+    spare: Vec<Vec<u8>>,
     next: usize,
     tail_free: usize,
     cold_free: usize,
@@ -30,7 +36,7 @@ impl SimArena {
     /// An arena with a budget for each purpose, in bytes.
     #[must_use]
     pub const fn new(tail_bytes: usize, cold_bytes: usize) -> Self {
-        Self { blocks: BTreeMap::new(), next: PAGE, tail_free: tail_bytes, cold_free: cold_bytes }
+        Self { blocks: BTreeMap::new(), spare: Vec::new(), next: PAGE, tail_free: tail_bytes, cold_free: cold_bytes }
     }
 
     const fn budget(&mut self, purpose: Purpose) -> &mut usize {
@@ -79,6 +85,7 @@ impl SimArena {
         let held = self.blocks.get_mut(&block.start).expect("a loaned block lives");
         assert!(held.loaned, "the block was loaned");
         held.loaned = false;
+        held.clean = held.clean.max(bytes.len());
         held.bytes[..bytes.len()].copy_from_slice(bytes);
     }
 
@@ -109,13 +116,20 @@ impl Arena for SimArena {
         let start = self.next;
         // A page between blocks: running out of one never means running into the next.
         self.next += len + PAGE;
-        self.blocks.insert(start, Held { bytes: vec![JUNK; len], frozen: 0, loaned: false });
+        let spare = self.spare.iter().position(|spare| spare.len() == len).map(|at| self.spare.swap_remove(at));
+        let bytes = spare.unwrap_or_else(|| vec![JUNK; len]);
+        self.blocks.insert(start, Held { bytes, frozen: 0, clean: 0, loaned: false });
         Some(Block { start, len, purpose })
     }
 
     fn free(&mut self, block: Block) {
         self.held(&block);
-        self.blocks.remove(&block.start);
+        if let Some(Held { mut bytes, clean, .. }) = self.blocks.remove(&block.start)
+            && self.spare.len() < SPARE_MAX
+        {
+            bytes[..clean].fill(JUNK);
+            self.spare.push(bytes);
+        }
         *self.budget(block.purpose) += block.len;
     }
 
@@ -126,6 +140,7 @@ impl Arena for SimArena {
     fn bytes_mut(&mut self, block: &Block, range: Range<usize>) -> &mut [u8] {
         let held = self.held_mut(block);
         assert!(range.start >= held.frozen, "frozen bytes do not change");
+        held.clean = held.clean.max(range.end);
         &mut held.bytes[range]
     }
 

@@ -84,7 +84,7 @@ struct Stream {
     /// Received by the broker.
     inbox: Vec<u8>,
     /// Sent by the broker, on its way.
-    outbox: VecDeque<u8>,
+    outbox: Vec<u8>,
     /// Received by the client.
     arrived: Vec<u8>,
     reading: bool,
@@ -96,6 +96,12 @@ struct Stream {
     seen: bool,
     /// The client has let go of it.
     left: bool,
+}
+
+/// Moves the first `n` bytes.
+fn shift(from: &mut Vec<u8>, to: &mut Vec<u8>, n: usize) {
+    to.extend_from_slice(&from[..n]);
+    from.drain(..n);
 }
 
 /// The streams of one shard. Bytes move when the world says so, in pieces of any size.
@@ -151,12 +157,12 @@ impl Net {
         let stream = self.streams.get_mut(&conn).expect("it was named as movable");
         if stream.reading && !stream.closing && !stream.wire.is_empty() {
             let n = bytes.min(stream.wire.len());
-            stream.inbox.extend(stream.wire.drain(..n));
+            shift(&mut stream.wire, &mut stream.inbox, n);
             self.events.push(NetEvent::Readable { conn });
         }
         let n = bytes.min(stream.outbox.len());
         if n > 0 {
-            stream.arrived.extend(stream.outbox.drain(..n));
+            shift(&mut stream.outbox, &mut stream.arrived, n);
             self.events.push(NetEvent::Sent { conn, bytes: n });
         }
         if stream.closing && stream.outbox.is_empty() {
@@ -239,7 +245,9 @@ impl Network for Net {
     }
 
     fn take(&mut self, conn: ConnId, n: usize) -> Held {
-        Held(Arc::new(self.known(conn).inbox.drain(..n).collect()))
+        let mut taken = Vec::with_capacity(n);
+        shift(&mut self.known(conn).inbox, &mut taken, n);
+        Held(Arc::new(taken))
     }
 
     fn consume(&mut self, conn: ConnId, n: usize) {
@@ -258,7 +266,7 @@ impl Network for Net {
         let stream = self.known(conn);
         for piece in pieces.drain(..) {
             if !stream.over {
-                stream.outbox.extend(piece.as_ref());
+                stream.outbox.extend_from_slice(piece.as_ref());
             }
         }
     }
