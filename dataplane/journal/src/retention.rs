@@ -18,6 +18,11 @@ const SWEEP: u32 = 1000;
 /// Runs of one partition that may go in one turn.
 const RUNS: usize = 64;
 
+/// Runs below log starts that are counted off in one turn beyond those, of one partition and of all: a deletion may leave very
+/// many, and their extents stay until they are counted.
+const COUNTED: usize = 1024;
+const COUNTED_IN_ALL: usize = 8192;
+
 /// Extents looked into in one turn and journal.
 const LOOKS: usize = 4;
 
@@ -56,6 +61,7 @@ impl<A: Arena> Store<A> {
     /// Moves log starts of the next partitions in turn by their settings, and expires their producers.
     fn sweep(&mut self, now: Now, arena: &mut A, out: &mut Vec<Effect>) {
         let slots = self.partitions.slots();
+        let mut left = COUNTED_IN_ALL;
         for _ in 0..SWEEP.min(slots) {
             self.swept = if self.swept + 1 < slots { self.swept + 1 } else { 0 };
             if self.swept == 0 {
@@ -81,22 +87,26 @@ impl<A: Arena> Store<A> {
             let any = partition.log_end > partition.next_start;
             if !settled || any && (by_time || by_size) {
                 let id = partition.id;
-                self.retain(now, id, arena, out);
+                let most = RUNS.max(left.min(COUNTED));
+                left = left.saturating_sub(self.retain(now, id, most, arena, out));
             }
         }
     }
 
-    /// Counts what left off the partition's bytes, and moves its log start over the runs that expired.
-    fn retain(&mut self, now: Now, id: PartitionId, arena: &mut A, out: &mut Vec<Effect>) {
+    /// Counts what left off the partition's bytes, and moves its log start over the runs that expired; at most so many runs.
+    /// How many it looked at.
+    fn retain(&mut self, now: Now, id: PartitionId, most: usize, arena: &mut A, out: &mut Vec<Effect>) -> usize {
         let partition = self.partitions.get(id).expect("the caller found it");
-        let Some(config) = partition.config.clone() else { return };
+        let Some(config) = partition.config.clone() else { return 0 };
         let (slot, high_watermark) = (partition.journal, partition.high_watermark);
         let mut bytes = partition.bytes;
         let mut counted = partition.counted;
         let mut start = partition.next_start;
         let mut reason = StartReason::Time;
         let mut expires = partition.expires;
-        for _ in 0..RUNS {
+        let (mut looked, mut expired) = (0, 0);
+        while looked < most && expired < RUNS {
+            looked += 1;
             let run = match self.run_at(slot, id, counted.max(Offset(0)), arena, out) {
                 Ok(Some(run)) => run,
                 // Nothing there: all that was counted is gone.
@@ -117,6 +127,7 @@ impl<A: Arena> Store<A> {
                 break;
             }
             if !gone {
+                expired += 1;
                 start = end;
                 reason = if old { StartReason::Time } else { StartReason::Size };
             }
@@ -127,7 +138,7 @@ impl<A: Arena> Store<A> {
         let moves = start > partition.next_start;
         if moves && self.move_start_to(now, id, start, reason, arena).is_err() {
             // No room now: what was counted stays counted with the records.
-            return;
+            return looked;
         }
         let partition = self.partitions.get_mut(id).expect("the caller found it");
         partition.bytes = bytes;
@@ -135,6 +146,7 @@ impl<A: Arena> Store<A> {
         partition.fences.trim(partition.kept_from());
         partition.expires = expires;
         self.mark(id);
+        looked
     }
 
     /// Marks a partition as changed since the last checkpoint.

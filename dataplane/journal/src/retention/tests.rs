@@ -442,3 +442,23 @@ fn bytes_are_those_of_what_is_kept_after_many_extents_were_deleted_at_once() {
         assert!(world.store.journals[0].extents.len() <= 6);
     }
 }
+
+#[test]
+fn a_deletion_of_very_many_runs_gives_its_space_back_within_few_turns() {
+    let mut world = World::new(256 << 10);
+    // Every batch is a run of its own: they lie more than ten seconds apart.
+    let mut batches = 0;
+    while world.store.journals[0].extents.len() < 12 {
+        world.now.wall = WallMs(world.now.wall.0 + 20_000);
+        world.put(1, &batch_at(1, 2000, b'a', world.now.wall.0));
+        world.settle();
+        batches += 1;
+    }
+    assert!(batches > 600, "{batches}");
+    let end = world.high_watermark(1);
+    world.store.move_start(world.now, PartitionId(1), Offset(end), &mut world.arena).unwrap();
+    world.settle();
+    world.turns(40);
+    assert_eq!(world.store.bounds(PartitionId(1)).unwrap().bytes, 0);
+    assert!(world.store.journals[0].extents.len() <= 3, "{}", world.store.journals[0].extents.len());
+}
