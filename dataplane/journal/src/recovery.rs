@@ -403,7 +403,7 @@ fn headers_of(
             // A cut to or before its start voids an extent of a lower epoch.
             state.is_none_or(|state| header.start < state.cut.position || header.epoch >= state.cut.epoch)
         });
-    // An extent whose header was once written anew has the generation of the one before it.
+    // An extent whose header was once written anew has the generation of a raw one before it.
     headers.sort_unstable_by_key(|header| core::cmp::Reverse((header.generation, header.start)));
     // Extents are taken in the order of their generations, so one that begins at or after the start of a later one holds a
     // tail that was cut off.
@@ -564,11 +564,11 @@ fn look_behind_headers<S: Storage>(
     storage: &mut S,
     identity: &Identity,
     extent_len: u64,
-    found: &[Found],
+    all: &[Found],
 ) -> (Vec<Probe>, bool) {
     let (mut probes, mut unknown) = (Vec::new(), false);
     let mut page = vec![0; SECTOR];
-    for found in found.iter().filter(|found| matches!(found.claim, Claim::None | Claim::Unreadable(_))) {
+    for found in all.iter().filter(|found| matches!(found.claim, Claim::None | Claim::Unreadable(_))) {
         if storage.read(found.offset + SECTOR as u64, &mut page).is_err() {
             unknown = true;
             continue;
@@ -581,7 +581,7 @@ fn look_behind_headers<S: Storage>(
         }
         let header = ExtentHeader {
             kind: ExtentKind::Raw,
-            generation: 0,
+            generation: generation_at(identity.journal, unit.position, all),
             cluster: identity.cluster,
             device: identity.device,
             journal: identity.journal,
@@ -595,6 +595,18 @@ fn look_behind_headers<S: Storage>(
         probes.push(Probe { header, readable: matches!(found.claim, Claim::None) });
     }
     (probes, unknown)
+}
+
+/// A generation for a raw extent of the journal that begins there and whose header is lost: no lower than those of raw ones
+/// before it, also of those that were freed, and lower than those of raw ones behind. Clustered ones may have any.
+pub(crate) fn generation_at(journal: JournalId, start: Position, found: &[Found]) -> u64 {
+    let before = found.iter().filter_map(|found| match &found.claim {
+        Claim::Header(header) if header.journal == journal && header.kind == ExtentKind::Raw => {
+            (header.start < start).then_some(header.generation)
+        }
+        _ => None,
+    });
+    before.max().unwrap_or(0)
 }
 
 /// An extent known by its first unit only.

@@ -196,3 +196,28 @@ fn a_stretch_with_damage_is_left_as_it_is() {
     }
     assert_eq!((seen, holes), (39, 1));
 }
+
+#[test]
+fn extents_whose_header_rots_beside_clustered_ones_stay_found() {
+    let mut world = mostly_deleted();
+    world.tick(40);
+    world.interleave(8, 20);
+    let clustered = world.clustered();
+    assert!(clustered > 0 && world.extents() > clustered + 2, "{clustered} of {}", world.extents());
+    let before = [world.drain(1, 1580), world.drain(2, 0), world.drain(3, 0)];
+    let raw = world.store.journals[0].extents.iter().filter(|extent| extent.clustered.is_none());
+    let offsets: Vec<u64> = raw.map(|extent| extent.address.offset).collect();
+    for pair in offsets.windows(2).map(<[u64]>::to_vec).chain(offsets.iter().map(|offset| Vec::from([*offset]))) {
+        for offset in &pair {
+            world.device.bytes[*offset as usize + 100] ^= 1;
+        }
+        // The first start writes the header anew, the second goes by it.
+        for start in 0..2 {
+            let report = world.restart_with(false).unwrap();
+            assert!(report.damage.is_empty() && report.lost.is_empty() && report.closed.is_none(), "{report:?}");
+            world.settle();
+            let after = [world.drain(1, 1580), world.drain(2, 0), world.drain(3, 0)];
+            assert_eq!(after, before, "the extents at {pair:?}, start {start}");
+        }
+    }
+}

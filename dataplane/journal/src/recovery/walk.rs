@@ -111,7 +111,9 @@ impl<S: Storage> Walk<'_, '_, S> {
             )));
         }
         let mut header = probe.header;
-        header.generation = number.checked_sub(1).map_or(0, |before| self.extents[before].header.generation);
+        // Those before it may have a lost header, too.
+        let before = self.extents[..number].iter().rfind(|extent| extent.clustered().is_none());
+        header.generation = before.map_or(0, |before| before.header.generation).max(header.generation);
         let end = header.start.plus(header.len - SECTOR as u64);
         let limit = self.extents.get(number).map_or(end, |after| end.min(after.header.start));
         Ok(Some(Candidate { header, limit, footer_len: 0, lost_header: true }))
