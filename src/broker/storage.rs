@@ -300,21 +300,12 @@ pub(super) fn log_report(report: &JournalReport) {
             "damaged; what can be read of it is served"
         );
     }
-    // Damaged batches are told of by the shard, which knows their topics.
+    // Damaged batches, and what partitions may have lost at their end, are told of by the shard, which knows their topics.
     for position in &report.damaged_controls {
         tracing::error!(
             journal,
             position = position.0,
             "a control frame is damaged; what it said may be known from elsewhere"
-        );
-    }
-    for lost in &report.lost {
-        tracing::error!(
-            journal,
-            partition = lost.partition.0,
-            from = lost.from.0,
-            to = lost.to.0,
-            "the partition resumes after a gap"
         );
     }
     tracing::info!(

@@ -130,14 +130,13 @@ impl<A: Arena> Store<A> {
                 let frames = found.frames_from(id, wanted);
                 let end = found.end;
                 if let Some(frame) = frames.first().filter(|frame| frame.base < high_watermark) {
-                    // A recorded gap is larger than what any batch holds, and is passed over; a smaller hole is damage.
-                    let missing = frame.base > from && frame.base.0 - from.0 < i64::from(i32::MAX);
-                    if missing || !frame.intact {
-                        let (first, next) = if missing { (from, frame.base) } else { (frame.base, frame.last.plus(1)) };
-                        return ReadOutcome::Damaged { first: first.min(from), next: next.min(high_watermark) };
-                    }
-                    if wanted > from {
+                    // Also where a gap was recorded: what it stands for may have been there.
+                    if frame.base > from {
                         return ReadOutcome::Damaged { first: from, next: frame.base };
+                    }
+                    if !frame.intact {
+                        let next = frame.last.plus(1).min(high_watermark);
+                        return ReadOutcome::Damaged { first: frame.base, next };
                     }
                     let (outcome, exhausted) = take_frames(frames, high_watermark, limit, block, arena, slices);
                     if exhausted {

@@ -360,6 +360,7 @@ impl<A: base::memory::Arena> Store<A> {
                 let from = partition.log_end;
                 partition.log_end = Offset(from.0.saturating_add(records));
                 report.lost.push(LostOffsets { partition: partition.id, from, to: partition.log_end });
+                self.damaged.recovered(DamagedRange { partition: partition.id, first: from, next: partition.log_end });
                 self.journals[usize::from(slot)].gaps_due.push((partition.id, from, partition.log_end));
             }
             partition.high_watermark = partition.log_end;

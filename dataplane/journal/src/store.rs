@@ -372,6 +372,7 @@ impl<A: Arena> Store<A> {
             let end = Offset(records);
             (partition.log_end, partition.high_watermark) = (end, end);
             journal.gaps_due.push((id, Offset(0), end));
+            self.damaged.recovered(DamagedRange { partition: id, first: Offset(0), next: end });
         }
         self.partitions.insert(partition)
     }

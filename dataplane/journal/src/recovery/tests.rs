@@ -163,12 +163,20 @@ fn a_partition_whose_end_lies_in_damage_resumes_after_a_gap() {
     assert_eq!(report.lost.len(), 1, "{report:?}");
     assert_eq!((report.lost[0].partition, report.lost[0].from), (PartitionId(2), Offset(10)));
     world.settle();
+    let lost = DamagedRange { partition: PartitionId(2), first: Offset(10), next: report.lost[0].to };
+    assert!(world.store.damaged_ranges().any(|range| range == lost), "{lost:?} is told of");
+    let damaged = ReadOutcome::Damaged { first: lost.first, next: lost.next };
+    assert_eq!(world.read(2, 10, 1).0, damaged);
     let after = world.put(2, &batch(1, 1, b'y')).base_offset;
     assert!(after >= Offset(20) && after == report.lost[0].to);
     world.settle();
+    assert_eq!(world.read(2, 10, 1).0, damaged, "and not passed over when there is something behind it");
     // The gap is on record: the next start knows the end without the damage.
     let report = world.restart_with(false).unwrap();
     assert!(report.lost.is_empty());
+    world.settle();
+    assert_eq!(world.read(2, 10, 1).0, damaged);
+    assert!(matches!(world.read(2, after.0, 1).0, ReadOutcome::Data { .. }));
     assert_eq!(world.high_watermark(2), after.0 + 1);
     assert!(world.store.bounds(PartitionId(3)).unwrap().log_end > Offset(0), "it may have had records there");
 }
