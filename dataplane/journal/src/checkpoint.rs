@@ -125,6 +125,8 @@ impl<A: Arena> Store<A> {
                     newest: partition.newest,
                     bytes: partition.bytes,
                     counted: partition.counted,
+                    sure_start: partition.sure_start,
+                    moved: partition.moved,
                 });
             }
             building.done += taken;

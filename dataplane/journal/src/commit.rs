@@ -442,6 +442,7 @@ impl<A: Arena> Store<A> {
                     partition.log_start = partition.log_start.max(frame.base);
                     partition.trim_epochs();
                     partition.fences.trim(partition.kept_from());
+                    journal.checkpoint.mark(partition, frame.slot);
                 }
                 TailKind::Control => {}
             }

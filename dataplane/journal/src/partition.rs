@@ -29,7 +29,7 @@ pub(crate) struct Partition {
     pub(crate) log_start: Offset,
     /// The log start once all appended control frames are committed, and stated again.
     pub(crate) next_start: Offset,
-    /// Log start that does not fall whichever unit is damaged: two committed units state it, or one and a checkpoint.
+    /// Log start that does not fall whichever unit is damaged: two committed units state it.
     pub(crate) sure_start: Offset,
     /// First offset not committed.
     pub(crate) high_watermark: Offset,

@@ -237,6 +237,8 @@ fn base_record() -> CheckpointRecord {
             newest: Position(4096),
             bytes: 1000,
             counted: Offset(3),
+            sure_start: Offset(2),
+            moved: Some(Position(8192)),
         }],
         gone: vec![],
         extents: vec![ExtentEntry {
@@ -264,6 +266,8 @@ fn increment() -> CheckpointRecord {
             newest: Position(8192),
             bytes: 2000,
             counted: Offset(9),
+            sure_start: Offset(0),
+            moved: None,
         }],
         gone: vec![],
         extents: vec![ExtentEntry {
@@ -300,7 +304,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("v1-closing-unit", closing),
         ("v1-footer", footer().encode(&sums())),
         ("v1-clustered-extent-header", page(|page| clustered_header().encode(&sums(), page))),
-        ("v2-checkpoint", checkpoint),
+        ("v3-checkpoint", checkpoint),
     ]
 }
 
@@ -356,6 +360,16 @@ fn a_checkpoint_of_version_1_is_read() {
     // It did not say up to where bytes were counted: up to the log start.
     assert_eq!((entry.bytes, entry.counted), (1000, entry.state.log_start));
     assert!(fold.extents.values().all(|extent| extent.clustered.is_none()));
+}
+
+#[test]
+fn a_checkpoint_of_version_2_calls_no_log_start_sure() {
+    let bytes = fs::read(golden("v2-checkpoint")).unwrap();
+    let fold = CheckpointFold::read(&bytes, JOURNAL, 0xdddd_0001, &sums()).unwrap();
+    assert_eq!((fold.bytes, fold.sequence), (bytes.len(), 1));
+    let entry = &fold.partitions[&PartitionId(5)];
+    assert_eq!((entry.counted, entry.sure_start, entry.moved), (Offset(3), Offset(0), Some(Position(0))));
+    assert!(fold.extents.values().any(|extent| extent.clustered.is_some()));
 }
 
 #[test]
@@ -455,7 +469,7 @@ fn every_flipped_byte_of_a_page_footer_or_checkpoint_is_told() {
                 "v1-local-state" => LocalState::decode(&bytes, &sums()).is_err(),
                 "v1-extent-header" | "v1-clustered-extent-header" => ExtentHeader::decode(&bytes, &sums()).is_err(),
                 "v1-footer" => FooterView::check(&bytes, &sums()).is_err(),
-                "v2-checkpoint" => {
+                "v3-checkpoint" => {
                     CheckpointFold::read(&bytes, JOURNAL, 0xdddd_0001, &sums()).is_none_or(|fold| fold.sequence == 0)
                 }
                 _ => true,

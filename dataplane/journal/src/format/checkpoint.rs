@@ -16,8 +16,9 @@ use super::state::PartitionState;
 use super::{ALGORITHM_CRC64_NVME, Chain};
 
 const CHECKPOINT_MAGIC: &[u8; 8] = b"BARELOGC";
-/// Version 1 knew no clustered extents, and not up to where bytes were counted.
-const CHECKPOINT_VERSION: u16 = 2;
+/// Version 1 knew no clustered extents, and not up to where bytes were counted; versions 1 and 2 did not say which log starts are
+/// sure.
+const CHECKPOINT_VERSION: u16 = 3;
 /// Magic, version, algorithm, zero, sequence, length of the body.
 const HEAD_BYTES: usize = 24;
 const SUM_BYTES: usize = 8;
@@ -33,6 +34,10 @@ pub struct PartitionEntry {
     pub bytes: u64,
     /// Runs that end before this offset are not in `bytes` any more.
     pub counted: Offset,
+    /// Log start that two committed units state. The file itself may be lost, so it does not count as one of them.
+    pub sure_start: Offset,
+    /// The first unit that states the log start; 0: some unit before this process began, not known which.
+    pub moved: Option<Position>,
 }
 
 /// An extent of the journal.
@@ -106,6 +111,8 @@ impl CheckpointRecord {
             out.put(&entry.newest.0.to_le_bytes());
             out.put(&entry.bytes.to_le_bytes());
             out.put(&entry.counted.0.to_le_bytes());
+            out.put(&entry.sure_start.0.to_le_bytes());
+            out.put(&entry.moved.map_or(u64::MAX, |moved| moved.0).to_le_bytes());
         }
         out.put_count(self.gone.len());
         for id in &self.gone {
@@ -178,7 +185,13 @@ impl CheckpointRecord {
             let state = PartitionState::read(reader)?;
             let (newest, bytes) = (Position(reader.u64()?), reader.u64()?);
             let counted = if version < 2 { state.log_start } else { Offset(reader.i64()?) };
-            Ok(PartitionEntry { state, newest, bytes, counted })
+            let (sure_start, moved) = if version < 3 {
+                // Perhaps a single unit states it: it is stated once more.
+                (Offset(0), (state.log_start.0 > 0).then_some(Position(0)))
+            } else {
+                (Offset(reader.i64()?), Some(reader.u64()?).filter(|&moved| moved != u64::MAX).map(Position))
+            };
+            Ok(PartitionEntry { state, newest, bytes, counted, sure_start, moved })
         })?;
         let gone = read_list(reader, 8, |reader| Ok(PartitionId(reader.u64()?)))?;
         let extents = read_list(reader, 64, |reader| {

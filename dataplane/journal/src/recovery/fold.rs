@@ -56,8 +56,8 @@ impl Fold {
             partition.counted = entry.counted;
             let start = entry.state.log_start;
             partition.restore(entry.state, self.hash, self.producers_max);
-            // The checkpoint states it, and so does a unit.
-            partition.sure_start = start;
+            // The checkpoint may be lost: only units count.
+            (partition.sure_start, partition.moved) = (entry.sure_start, entry.moved);
             // Which extents its records lie in, footers say when they are looked for.
             partition.fences.push(Fence { first: start, extent: first });
             self.partitions.insert(id, partition);

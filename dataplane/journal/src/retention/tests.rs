@@ -15,7 +15,7 @@ use base::image::TopicConfig;
 use base::{Epoch, JournalId, Mono, Offset, PartitionId, WallMs};
 use protocol::batch::BatchView;
 
-use crate::store::{AppendError, ReadOutcome};
+use crate::store::{AppendError, Effect, ReadOutcome};
 use crate::testing::{World, batch, batch_at, batch_by, idempotent, topic};
 
 impl World {
@@ -389,6 +389,46 @@ fn a_log_start_outlives_the_extents_that_state_it_whatever_was_restarted_between
         world.settle();
         assert_eq!((world.start(2), world.high_watermark(2)), (20, 30), "{restarts} restarts");
         assert_eq!(world.drain(3, 0).len(), 1);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_not_one_of_the_two_that_state_a_log_start() {
+    // What is damaged in the end: the unit that moved it, or the one that stated it again after the start.
+    for harmed in [0, 1] {
+        let mut world = World::new(1 << 20);
+        while world.commit().0 < 300 << 10 {
+            world.fill(1, 1);
+        }
+        world.store.move_start(world.now, PartitionId(1), Offset(20), &mut world.arena).unwrap();
+        let first = world.commit();
+        // Its write and flush, and no more.
+        for _ in 0..2 {
+            world.pump();
+            for effect in core::mem::take(&mut world.asked) {
+                world.perform(effect);
+            }
+        }
+        assert_eq!((world.commit(), world.start(1)), (first.plus(4096), 0));
+        world.housekeep();
+        let due = core::mem::take(&mut world.asked);
+        for effect in due.into_iter().filter(|effect| matches!(effect, Effect::Checkpoint { .. })) {
+            world.perform(effect);
+        }
+        // The power goes before another unit states it.
+        assert!(world.restart_with(true).unwrap().checkpoint, "it was written");
+        world.settle();
+        assert_eq!((world.start(1), world.store.sure_start(PartitionId(1))), (20, Some(Offset(20))));
+        world.fill(1, 2);
+        // An epoch start has a unit of its own.
+        let at = if harmed == 0 { first } else { first.plus(2 * 4096) };
+        let extent = &world.store.journals[0].extents[0];
+        let byte = extent.offset(at) as usize;
+        world.device.bytes[byte + 50] ^= 1;
+        let report = world.restart_with(false).unwrap();
+        assert_eq!((report.damage.len(), report.damage[0].start), (1, at));
+        world.settle();
+        assert_eq!(world.start(1), 20, "unit {harmed} is damaged");
     }
 }
 
