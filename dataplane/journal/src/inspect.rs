@@ -255,7 +255,8 @@ pub fn extent<S: Storage>(
     let end = offset + label.extent_len;
     let footer = read_footer(storage, &header, end, sums);
     let units_end = end - footer.as_ref().map_or(0, |bytes| bytes.len() as u64);
-    let mut walk = Walk { storage, header, sums, end: units_end, buffer: Vec::new(), from: 0, chain: header.chain };
+    let mut walk =
+        Walk { storage, header, sums, end: units_end, buffer: Vec::new(), from: 0, exact_to: 0, chain: header.chain };
     if walk.units(offset + SECTOR as u64, &mut visit).is_break() {
         return Ok(());
     }
@@ -294,6 +295,8 @@ struct Walk<'a, S> {
     /// Bytes read, from device offset `from` on.
     buffer: Vec<u8>,
     from: u64,
+    /// A window that ends there could not be read: before it no more is read at once than is needed.
+    exact_to: u64,
     /// Of the unit before.
     chain: Chain,
 }
@@ -310,7 +313,17 @@ impl<S: Storage> Walk<'_, S> {
         if at >= self.from && have >= need as u64 {
             return Ok(());
         }
-        let len = need.max(WINDOW).min(usize::try_from(self.end - at).unwrap_or(usize::MAX));
+        let window = need.max(WINDOW).min(usize::try_from(self.end - at).unwrap_or(usize::MAX));
+        if at >= self.exact_to && window > need {
+            if self.read(at, window).is_ok() {
+                return Ok(());
+            }
+            self.exact_to = at + window as u64;
+        }
+        self.read(at, need)
+    }
+
+    fn read(&mut self, at: u64, len: usize) -> Result<(), StorageError> {
         self.buffer.resize(len, 0);
         self.from = at;
         let read = self.storage.read(at, &mut self.buffer);
@@ -333,16 +346,9 @@ impl<S: Storage> Walk<'_, S> {
             let found = match self.look(at) {
                 Ok(found) => found,
                 Err(error) => {
-                    // One sector at a time where the window cannot be read.
-                    let mut page = vec![0; SECTOR];
-                    if self.storage.read(at, &mut page).is_err() {
-                        visit(Item::Unreadable { from: self.position(at), why: words(&error) })?;
-                        at += SECTOR as u64;
-                        continue;
-                    }
-                    self.buffer = page;
-                    self.from = at;
-                    self.unit(at)
+                    visit(Item::Unreadable { from: self.position(at), why: words(&error) })?;
+                    at += SECTOR as u64;
+                    continue;
                 }
             };
             match found {
@@ -364,21 +370,31 @@ impl<S: Storage> Walk<'_, S> {
         ControlFlow::Continue(())
     }
 
+    /// What lies there; an error where not even its first sector can be read.
     fn look(&mut self, at: u64) -> Result<Result<UnitRow, String>, StorageError> {
         self.fill(at, SECTOR)?;
-        if let Ok((header, _)) = UnitHeader::decode(self.bytes(at), &self.header.secret) {
-            self.fill(at, header.bytes())?;
+        if let Ok((header, checksum)) = UnitHeader::decode(self.bytes(at), &self.header.secret)
+            && place_of(&header) == self.place(at)
+            && let Err(error) = self.fill(at, header.bytes())
+        {
+            // Its header is known: what comes next is found behind it.
+            let chained = header.chain == self.chain;
+            return Ok(Ok(UnitRow { header, checksum, offset: at, chained, frames: Err(words(&error)) }));
         }
         Ok(self.unit(at))
     }
 
-    fn unit(&self, at: u64) -> Result<UnitRow, String> {
-        let place = UnitPlace {
+    fn place(&self, at: u64) -> UnitPlace {
+        UnitPlace {
             cluster: self.header.cluster,
             journal: self.header.journal,
             position: self.position(at),
             clustered: matches!(self.header.kind, ExtentKind::Clustered(_)),
-        };
+        }
+    }
+
+    fn unit(&self, at: u64) -> Result<UnitRow, String> {
+        let place = self.place(at);
         let bytes = self.bytes(at);
         let (header, checksum) = UnitHeader::decode(bytes, &self.header.secret).map_err(|error| error.to_string())?;
         let frames = match UnitView::check(bytes, &self.header.secret, self.sums, &place) {
@@ -388,6 +404,11 @@ impl<S: Storage> Walk<'_, S> {
         };
         Ok(UnitRow { header, checksum, offset: at, chained: header.chain == self.chain, frames })
     }
+}
+
+fn place_of(header: &UnitHeader) -> UnitPlace {
+    let clustered = header.flags & UnitHeader::CLUSTERED != 0;
+    UnitPlace { cluster: header.cluster, journal: header.journal, position: header.position, clustered }
 }
 
 fn frame_row(frame: &FrameView<'_>, sums: &Checksums) -> FrameRow {
@@ -445,3 +466,6 @@ fn words(error: &StorageError) -> String {
         StorageError::Full => "no space".into(),
     }
 }
+
+#[cfg(test)]
+mod tests;
