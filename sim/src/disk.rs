@@ -268,15 +268,14 @@ impl Disk {
     }
 
     /// Takes back one write of the life before that begins with `magic` and that nothing was written over: the device said that
-    /// it had written it, and had not. Not one over something that begins with `magic`, too: see `docs/FAULTS.md`, known gaps.
-    /// Whether there was one.
+    /// it had written it, and had not. What was there before is there again, perhaps a unit of an earlier life. Whether there was
+    /// one.
     pub fn lose_write(&mut self, magic: &[u8], chance: &mut Chance) -> bool {
         let intact = |write: &&Written| {
             let here = (write.first..).zip(&write.new);
             write.new[0].starts_with(magic) && here.into_iter().all(|(page, new)| self.durable.get(&page) == Some(new))
         };
-        let over = |write: &&Written| write.old.iter().flatten().any(|page| page.starts_with(magic));
-        let from: Vec<&Written> = self.written_before.iter().filter(intact).filter(|write| !over(write)).collect();
+        let from: Vec<&Written> = self.written_before.iter().filter(intact).collect();
         if from.is_empty() {
             return false;
         }

@@ -122,6 +122,8 @@ struct Job {
     address: Option<ExtentAddress>,
     /// Number of the extent read now, and where.
     reading: (usize, Position),
+    /// What the next unit chains to.
+    before: Chain,
     /// Bytes that the next unit takes, where it is longer than a step.
     need: usize,
     gathered: Vec<u8>,
@@ -423,7 +425,10 @@ impl<A: Arena> Store<A> {
             let position = from.plus(at as u64);
             let place = UnitPlace { cluster: identity.cluster, journal: identity.journal, position, clustered };
             match UnitView::check(&bytes[at..], &identity.secret, &sums, &place) {
+                // One that a crash cut off may lie where a write never came to be that the device had reported.
+                Ok(view) if view.header().chain != job.before => failed = Some(String::from("damage in the stretch")),
                 Ok(view) => {
+                    job.before = view.chain();
                     for frame in view.frames() {
                         let kept = self.partitions.get(frame.header.partition).map(Partition::kept_from);
                         let lives = frame.header.kind == FrameKind::Records
@@ -456,6 +461,8 @@ impl<A: Arena> Store<A> {
         job.reading.1 = from.plus(at as u64);
         if at as u64 == left {
             job.reading = (number + 1, job.extents.get(number + 1).map_or(Position(0), |next| next.0));
+            let next = journal.extents.iter().find(|extent| extent.start.position == job.reading.1);
+            job.before = next.map_or(job.before, |next| next.start.chain);
         }
         if let Some(reason) = failed {
             self.fail_clustering(slot, reason);
@@ -709,6 +716,7 @@ fn begin_job(journal: &mut Journal, begin: usize, end: usize) {
         upto,
         address: None,
         reading: (0, first),
+        before: start.chain,
         need: 0,
         gathered: Vec::new(),
         frames: Vec::new(),

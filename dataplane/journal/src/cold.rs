@@ -10,11 +10,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use base::memory::{Arena, Block, Purpose};
-use base::{Offset, PartitionId, Position};
+use base::{Epoch, Offset, PartitionId, Position};
 
 use crate::format::{FooterView, FrameHeader, FrameKind, SECTOR, UnitError, UnitPlace, UnitView};
 use crate::index::SortedIndex;
 use crate::journal::{Index, Journal};
+use crate::partition::Partitions;
 use crate::store::{Effect, Op, Store};
 
 /// Bytes of a window.
@@ -402,9 +403,10 @@ impl<A: Arena> Store<A> {
             let len = usize::try_from(end.0 - start.0).expect("a window is shorter than memory");
             let most = journal.extents[extent].end.min(journal.commit);
             let most = usize::try_from(most.0 - start.0).expect("an extent is shorter than memory");
-            let clustered = journal.extents[extent].clustered.is_some();
+            let (clustered, begun) = (journal.extents[extent].clustered.is_some(), journal.extents[extent].start.epoch);
             let bytes = arena.bytes(&block, 0..len);
-            let (frames, parsed) = parse(journal, start, clustered, bytes, most, &self.config.sums);
+            let from = Source { journal, partitions: &self.partitions, clustered, begun };
+            let (frames, parsed) = parse(&from, start, bytes, most, &self.config.sums);
             match parsed {
                 Parsed::Upto(upto) => {
                     arena.freeze(&block, block.len);
@@ -451,26 +453,52 @@ enum Parsed {
     Longer(usize),
 }
 
-/// Checks the units in `bytes`, which lie at `start`, and lists their record frames.
-/// `most` bytes from there on may hold units.
-fn parse(
-    journal: &Journal,
-    start: Position,
+/// Whose units are read.
+struct Source<'a> {
+    journal: &'a Journal,
+    partitions: &'a Partitions,
     clustered: bool,
+    /// Epoch in which the extent was begun.
+    begun: Epoch,
+}
+
+/// Checks the units in `bytes`, which lie at `start`, and lists their record frames, but those of a life that was cut off: they
+/// may lie where the device never made a write that it had reported. `most` bytes from there on may hold units.
+fn parse(
+    from: &Source<'_>,
+    start: Position,
     bytes: &[u8],
     most: usize,
     sums: &base::Checksums,
 ) -> (Vec<ColdFrame>, Parsed) {
+    let Source { journal, partitions, clustered, begun } = *from;
     let identity = &journal.identity;
     let mut frames = Vec::new();
+    // The highest epoch so far; and of the unit before: how many frames stood before its own, its epoch and checksum.
+    let (mut highest, mut before) = (begun, None);
     let mut at = 0;
     while at < bytes.len() {
-        let position = start.plus(at as u64);
+        let (begin, position) = (at, start.plus(at as u64));
         let place = UnitPlace { cluster: identity.cluster, journal: identity.journal, position, clustered };
         match UnitView::check(&bytes[at..], &identity.secret, sums, &place) {
             Ok(view) => {
-                for frame in view.frames().filter(|frame| frame.header.kind == FrameKind::Records) {
-                    let payload = at + frame.at + FrameHeader::BYTES;
+                let header = view.header();
+                // Where a later life follows another unit than the one before, that one is what it had cut off.
+                if let Some((kept, epoch, chain)) = before.take()
+                    && header.epoch > epoch
+                    && header.chain != chain
+                {
+                    frames.truncate(kept);
+                }
+                at += header.bytes();
+                if header.epoch < highest && !cfg!(fault = "no-epoch-in-units") {
+                    continue;
+                }
+                highest = header.epoch;
+                before = Some((frames.len(), header.epoch, view.chain()));
+                let lives = |header: &FrameHeader| header.kind == FrameKind::Records && !partitions.outdate(header);
+                for frame in view.frames().filter(|frame| lives(&frame.header)) {
+                    let payload = begin + frame.at + FrameHeader::BYTES;
                     frames.push(ColdFrame {
                         partition: frame.header.partition,
                         base: frame.header.base_offset,
@@ -480,15 +508,19 @@ fn parse(
                         intact: frame.is_intact(sums),
                     });
                 }
-                at += view.header().bytes();
             }
             Err(UnitError::Short { need }) if at == 0 && bytes.len() < need && need <= most => {
                 return (frames, Parsed::Longer(need));
             }
             Err(UnitError::Short { need }) if at > 0 && at + need <= most => break,
-            Err(UnitError::Torn { header }) => at += header.bytes().min(bytes.len() - at),
-            // Damage: what comes next begins at some sector.
-            Err(_) => at += SECTOR,
+            Err(error) => {
+                before = None;
+                // Damage: what comes next begins at some sector.
+                at += match error {
+                    UnitError::Torn { header } => header.bytes().min(bytes.len() - at),
+                    _ => SECTOR,
+                };
+            }
         }
     }
     frames.sort_unstable_by_key(|frame| (frame.partition, frame.base));

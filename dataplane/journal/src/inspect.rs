@@ -374,7 +374,7 @@ impl<S: Storage> Walk<'_, S> {
     fn look(&mut self, at: u64) -> Result<Result<UnitRow, String>, StorageError> {
         self.fill(at, SECTOR)?;
         if let Ok((header, checksum)) = UnitHeader::decode(self.bytes(at), &self.header.secret)
-            && place_of(&header) == self.place(at)
+            && header.place() == self.place(at)
             && let Err(error) = self.fill(at, header.bytes())
         {
             // Its header is known: what comes next is found behind it.
@@ -404,11 +404,6 @@ impl<S: Storage> Walk<'_, S> {
         };
         Ok(UnitRow { header, checksum, offset: at, chained: header.chain == self.chain, frames })
     }
-}
-
-fn place_of(header: &UnitHeader) -> UnitPlace {
-    let clustered = header.flags & UnitHeader::CLUSTERED != 0;
-    UnitPlace { cluster: header.cluster, journal: header.journal, position: header.position, clustered }
 }
 
 fn frame_row(frame: &FrameView<'_>, sums: &Checksums) -> FrameRow {

@@ -8,7 +8,7 @@ use base::image::{SeededHash, SeededMap, TopicConfig};
 use base::message::Bounds;
 use base::{Epoch, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
 
-use crate::format::{BatchState, PartitionState, ProducerState};
+use crate::format::{BatchState, FrameHeader, PartitionState, ProducerState};
 use crate::index::{Fences, RunRef};
 use crate::producers::{Batch, Producer, Producers};
 
@@ -113,6 +113,15 @@ impl Partition {
             self.epochs.reserve_exact(1);
             self.epochs.push((epoch, first));
         }
+    }
+
+    /// Whether a frame at `base` was written in a life before the one that wrote what is there now: a crash cut it off, and the
+    /// write that should have taken its place never came to be. Of offsets before the first epoch that is remembered nothing
+    /// is known.
+    pub(crate) fn outdates(&self, epoch: Epoch, base: Offset) -> bool {
+        let after = self.epochs.partition_point(|(_, first)| *first <= base);
+        let known = after.checked_sub(1).map(|at| self.epochs[at].0);
+        known.is_some_and(|known| epoch < known) && !cfg!(fault = "no-epoch-in-units")
     }
 
     /// Drops epochs that ended at or below the log start.
@@ -252,6 +261,11 @@ impl Partitions {
         self.at_mut(slot).filter(|partition| partition.id == id)
     }
 
+    /// Whether a record frame is one of an earlier life; see [`Partition::outdates`].
+    pub(crate) fn outdate(&self, header: &FrameHeader) -> bool {
+        self.get(header.partition).is_some_and(|partition| partition.outdates(header.epoch, header.base_offset))
+    }
+
     /// Adds a partition that is not there.
     pub(crate) fn insert(&mut self, partition: Partition) -> u32 {
         let slot = match self.free.pop() {
@@ -314,9 +328,12 @@ mod tests {
         assert_eq!(partition.epoch_end(Epoch(2)), Some((Epoch(2), Offset(10))));
         assert_eq!(partition.epoch_end(Epoch(4)), Some((Epoch(2), Offset(10))));
         assert_eq!(partition.epoch_end(Epoch(6)), Some((Epoch(6), Offset(30))));
+        assert!(!partition.outdates(Epoch(2), Offset(9)) && partition.outdates(Epoch(2), Offset(10)));
+        assert!(!partition.outdates(Epoch(5), Offset(19)) && partition.outdates(Epoch(5), Offset(25)));
         partition.next_start = Offset(10);
         partition.trim_epochs();
         assert_eq!(partition.epochs, [(Epoch(5), Offset(10)), (Epoch(6), Offset(20))]);
+        assert!(!partition.outdates(Epoch(1), Offset(9)), "nothing is known of it any more");
     }
 
     #[test]

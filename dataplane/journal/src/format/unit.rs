@@ -139,6 +139,17 @@ impl UnitHeader {
     /// Flag of a unit in a clustered extent: its position is not one at which a replica wrote it.
     pub const CLUSTERED: u16 = 1;
 
+    /// Whose unit it is, and where it belongs.
+    #[must_use]
+    pub const fn place(&self) -> UnitPlace {
+        UnitPlace {
+            cluster: self.cluster,
+            journal: self.journal,
+            position: self.position,
+            clustered: self.flags & Self::CLUSTERED != 0,
+        }
+    }
+
     /// Writes the header and gives its checksum, to which the next unit chains.
     ///
     /// # Panics
@@ -270,10 +281,7 @@ impl<'a> UnitView<'a> {
     /// As [`UnitError`] says.
     pub fn check(bytes: &'a [u8], key: &Secret, sums: &Checksums, place: &UnitPlace) -> Result<Self, UnitError> {
         let (header, chain) = UnitHeader::decode(bytes, key)?;
-        let clustered = header.flags & UnitHeader::CLUSTERED != 0;
-        let found =
-            UnitPlace { cluster: header.cluster, journal: header.journal, position: header.position, clustered };
-        if found != *place {
+        if header.place() != *place {
             return Err(UnitError::Elsewhere { header });
         }
         if bytes.len() < header.bytes() {

@@ -101,7 +101,8 @@ impl<'a, S: Storage> Scanner<'a, S> {
                     let bad: Vec<usize> =
                         intact.enumerate().filter(|(_, intact)| !intact).map(|(index, _)| index).collect();
                     self.bad = bad;
-                    return Ok(self.judge(&header, Seen::Unit { header, chain, bad_payloads: !self.bad.is_empty() }));
+                    let seen = self.judge(&header, Seen::Unit { header, chain, bad_payloads: !self.bad.is_empty() });
+                    return Ok(if self.is_replaced(extent, &header, chain) { Seen::Bad } else { seen });
                 }
                 Err(UnitError::Torn { header }) => {
                     let chain = UnitHeader::decode(bytes, &key).map(|(_, chain)| chain).unwrap_or_default();
@@ -138,6 +139,27 @@ impl<'a, S: Storage> Scanner<'a, S> {
     fn is_stale(&self, header: &UnitHeader) -> bool {
         let void = header.position >= self.cut.position && header.epoch < self.cut.epoch;
         (void || header.epoch < self.epoch) && !cfg!(fault = "no-epoch-in-units")
+    }
+
+    /// Whether the unit behind it is of a later life and follows another one than this: what was written here since was
+    /// reported and never made, and what lies here had been cut off.
+    fn is_replaced(&mut self, extent: &Candidate, header: &UnitHeader, chain: Chain) -> bool {
+        let next = header.end();
+        if next >= extent.limit || cfg!(fault = "no-epoch-in-units") {
+            return false;
+        }
+        let offset = extent.offset(next);
+        let (have, mut page) = (offset.checked_sub(self.buffer_at), [0; SECTOR]);
+        let there = have.and_then(|have| self.buffer.get(usize::try_from(have).ok()?..)?.get(..SECTOR));
+        // What is read by itself leaves the buffer as it is. That it cannot be read is told when it is come upon.
+        let bytes = match there {
+            Some(bytes) => bytes,
+            None if self.storage.read(offset, &mut page).is_ok() => &page,
+            None => return false,
+        };
+        let Ok((behind, _)) = UnitHeader::decode(bytes, &self.key) else { return false };
+        let here = UnitPlace { position: next, clustered: extent.clustered().is_some(), ..self.place };
+        behind.place() == here && behind.epoch > header.epoch && behind.chain != chain
     }
 
     /// The highest commit position in any intact header from `at` on, over bad units to the end of the extents.

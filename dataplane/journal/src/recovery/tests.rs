@@ -542,3 +542,89 @@ fn the_unit_behind_a_damaged_one_is_kept_where_it_says_that_one_was_committed() 
     assert_eq!(world.high_watermark(1), 40);
     assert_eq!(world.drain(1, 30).len(), 1);
 }
+
+/// Epoch 1 writes two units that a power cut takes from the log, for partitions 2 and 1; epoch 2 begins where they lay, with an
+/// epoch start and a unit of partition 1, and writes much more. Gives where they lay on the device, and their bytes.
+fn two_lives() -> (World, usize, Vec<u8>) {
+    let mut world = World::new(1 << 20);
+    world.put(1, &batch(10, 100, b'a'));
+    world.settle();
+    for id in [2, 1] {
+        world.append(id, &batch(10, 100, b'x')).unwrap();
+        world.pump();
+    }
+    for effect in core::mem::take(&mut world.asked) {
+        if matches!(effect, Effect::Write { .. }) {
+            world.perform(effect);
+        }
+    }
+    let extent = &world.store.journals[0].extents[0];
+    let at = extent.offset(world.commit()) as usize;
+    let stale = world.device.bytes[at..at + 2 * SECTOR].to_vec();
+    world.device.bytes[at..at + 2 * SECTOR].fill(0);
+    assert_eq!(world.restart().end, Position((at - extent_start(&world)) as u64));
+    world.settle();
+    for fill in [b'b', b'c'] {
+        world.put(1, &batch(10, 100, fill));
+        world.settle();
+    }
+    while world.commit().0 < 300 << 10 {
+        world.put(3, &batch(10, 1000, b'z'));
+        world.settle();
+    }
+    world.housekeep();
+    world.settle();
+    assert!(!world.checkpoints.is_empty());
+    (world, at, stale)
+}
+
+fn extent_start(world: &World) -> usize {
+    world.store.journals[0].extents[0].address.offset as usize + SECTOR
+}
+
+#[test]
+fn a_write_that_was_never_made_over_a_unit_of_an_earlier_life_is_damage_and_that_units_records_are_not_served() {
+    for checkpoints in [true, false] {
+        let (mut world, at, stale) = two_lives();
+        let whole = world.drain(1, 0);
+        let ends: Vec<i64> = whole.iter().map(|(base, _)| *base).collect();
+        assert_eq!(ends, [0, 10, 20]);
+        // Over the epoch start: only what it says is lost.
+        world.device.bytes[at..at + SECTOR].copy_from_slice(&stale[..SECTOR]);
+        let report = world.restart_with(checkpoints).unwrap();
+        assert_eq!((report.checkpoint, report.damage.len()), (checkpoints, usize::from(!checkpoints)), "{report:?}");
+        world.settle();
+        assert_eq!(world.drain(1, 0), whole);
+        if checkpoints {
+            assert_eq!(world.high_watermark(2), 0, "nothing of it was kept");
+        }
+
+        // Over the unit with the records that took the place of those that were cut off.
+        let (mut world, at, stale) = two_lives();
+        world.device.bytes[at + SECTOR..at + 2 * SECTOR].copy_from_slice(&stale[SECTOR..]);
+        let report = world.restart_with(checkpoints).unwrap();
+        assert_eq!(report.damage.len(), usize::from(!checkpoints), "{report:?}");
+        world.settle();
+        assert_eq!(world.read(1, 0, 1).1[0][..], whole[0].1[..]);
+        assert_eq!(world.read(1, 10, 1).0, ReadOutcome::Damaged { first: Offset(10), next: Offset(20) });
+        assert_eq!(world.drain(1, 20), whole[2..]);
+    }
+}
+
+#[test]
+fn a_first_write_of_a_life_that_was_never_made_does_not_bring_back_what_it_took_the_place_of() {
+    // As before, but what lies at the very place of the epoch start is a record of partition 1.
+    let (mut world, at, stale) = two_lives();
+    let whole = world.drain(1, 0);
+    let key = world.store.journals[0].identity.secret;
+    let mut forged = stale[SECTOR..].to_vec();
+    let (header, _) = UnitHeader::decode(&forged, &key).unwrap();
+    let (before, _) = UnitHeader::decode(&stale, &key).unwrap();
+    UnitHeader { position: before.position, chain: before.chain, ..header }.encode(&key, &mut forged);
+    world.device.bytes[at..at + SECTOR].copy_from_slice(&forged);
+    for checkpoints in [true, false] {
+        let report = world.restart_with(checkpoints).unwrap();
+        assert_eq!(report.damage.len(), usize::from(!checkpoints), "{report:?}");
+        assert_eq!(world.drain(1, 0), whole, "checkpoints {checkpoints}");
+    }
+}
