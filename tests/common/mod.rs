@@ -96,6 +96,15 @@ impl Broker {
         (Self { child, address, http, log: log.clone() }, log)
     }
 
+    /// Starts `barelog serve` without waiting. `address` and `http` are what the configuration says.
+    pub fn serve(config: &Path, log: &Path, address: SocketAddr, http: SocketAddr) -> Self {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let mut command = Command::new(binary());
+        command.args(["serve", "--config"]).arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        end_with_the_test(&mut command);
+        Self { child: command.spawn().expect("the broker starts"), address, http, log: log.into() }
+    }
+
     pub fn wait_until_healthy(&mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         loop {

@@ -14,6 +14,16 @@ pub struct Wire {
     correlation: i32,
 }
 
+/// The answer to a fetch of one partition.
+#[derive(Debug)]
+pub struct Fetched {
+    pub code: i16,
+    pub high_watermark: i64,
+    pub log_start: i64,
+    /// Batches, the last of them perhaps cut off.
+    pub bytes: Vec<u8>,
+}
+
 /// Reads big-endian fields of a response.
 pub struct Fields<'a>(pub &'a [u8]);
 
@@ -146,8 +156,8 @@ impl Wire {
         Ok((fields.i16(), fields.i64()))
     }
 
-    /// Fetch v11 of one partition: error code, high watermark, batches.
-    pub fn fetch(&mut self, topic: &str, partition: i32, offset: i64, bytes: i32) -> Attempt<(i16, i64, Vec<u8>)> {
+    /// Fetch v11 of one partition.
+    pub fn fetch(&mut self, topic: &str, partition: i32, offset: i64, bytes: i32) -> Attempt<Fetched> {
         self.send(1, 11, |out| {
             out.extend((-1i32).to_be_bytes());
             out.extend(200i32.to_be_bytes());
@@ -173,9 +183,104 @@ impl Wire {
         fields.string();
         fields.take(8);
         let (code, high_watermark) = (fields.i16(), fields.i64());
-        fields.take(16);
+        fields.take(8);
+        let log_start = fields.i64();
         let aborted = usize::try_from(fields.i32()).unwrap_or(0);
         fields.take(16 * aborted + 4);
-        Ok((code, high_watermark, fields.bytes().to_vec()))
+        Ok(Fetched { code, high_watermark, log_start, bytes: fields.bytes().to_vec() })
+    }
+
+    /// DeleteRecords v1 of one partition, all before `offset`; an error code, or 0.
+    pub fn delete_records(&mut self, topic: &str, partition: i32, offset: i64) -> Attempt<i16> {
+        self.send(21, 1, |out| {
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(1i32.to_be_bytes());
+            out.extend(partition.to_be_bytes());
+            out.extend(offset.to_be_bytes());
+            out.extend(20_000i32.to_be_bytes());
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(8);
+        fields.string();
+        fields.take(4 + 4 + 8);
+        Ok(fields.i16())
+    }
+
+    /// DeleteTopics v1; an error code, or 0.
+    pub fn delete_topic(&mut self, topic: &str) -> Attempt<i16> {
+        self.send(20, 1, |out| {
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(20_000i32.to_be_bytes());
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(8);
+        fields.string();
+        Ok(fields.i16())
+    }
+
+    /// Metadata v4 of one topic, which is not created: its error code, or 0.
+    pub fn topic_error(&mut self, topic: &str) -> Attempt<i16> {
+        self.send(3, 4, |out| {
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.push(0);
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(4);
+        for _ in 0..fields.i32() {
+            fields.take(4);
+            fields.string();
+            fields.take(4);
+            fields.string();
+        }
+        fields.string();
+        fields.take(4 + 4);
+        Ok(fields.i16())
+    }
+
+    /// OffsetCommit v2 of one partition by nobody's member; an error code, or 0.
+    pub fn commit_offset(&mut self, group: &str, topic: &str, partition: i32, offset: i64) -> Attempt<i16> {
+        self.send(8, 2, |out| {
+            string(out, group);
+            out.extend((-1i32).to_be_bytes());
+            string(out, "");
+            out.extend((-1i64).to_be_bytes());
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(1i32.to_be_bytes());
+            out.extend(partition.to_be_bytes());
+            out.extend(offset.to_be_bytes());
+            string(out, "");
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(4);
+        fields.string();
+        fields.take(4 + 4);
+        Ok(fields.i16())
+    }
+
+    /// OffsetFetch v1 of one partition: error code and committed offset, -1 where there is none.
+    pub fn committed_offset(&mut self, group: &str, topic: &str, partition: i32) -> Attempt<(i16, i64)> {
+        self.send(9, 1, |out| {
+            string(out, group);
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(1i32.to_be_bytes());
+            out.extend(partition.to_be_bytes());
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(4);
+        fields.string();
+        fields.take(4 + 4);
+        let offset = fields.i64();
+        fields.string();
+        Ok((fields.i16(), offset))
     }
 }

@@ -1,9 +1,10 @@
-//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | powercut | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
 mod clients;
 mod codegen;
+mod powercut;
 mod run;
 mod setup;
 mod sim;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   tidy     formatting, lints, who imports whom, links, file lengths
   fix      rustfmt and clippy's own fixes
   sim      [LEVEL...] [--seed N] [--count M]  shards and journals on a simulated device; --planted: with each planted fault
+  powercut [CUTS]  the real binary on disks that lose what was not flushed, 200 power cuts; --planted: with a build that must fail
   bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
   bless    rewrite generated documents and golden files
   codegen  rewrite protocol/src/generated/ from Kafka's message schemas (needs Maven)
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::tidy(),
         Some("fix") => tidy::fix(),
         Some("sim") => sim::sim(&args[1..]),
+        Some("powercut") => powercut::powercut(&args[1..]),
         Some("bench") => test::bench(&args[1..]),
         Some("bless") => test::bless(),
         Some("codegen") => codegen::codegen(),

@@ -17,6 +17,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("python3", "python3"),
     ("java", "default-jre-headless"),
     ("mvn", "maven"),
+    ("qemu-storage-daemon", "qemu-system-common"),
+    ("losetup", "mount"),
+    ("mkfs.ext4", "e2fsprogs"),
 ];
 
 /// Python clients, pinned.
