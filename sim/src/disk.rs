@@ -267,6 +267,26 @@ impl Disk {
         }
     }
 
+    /// Puts bytes over the durable page at `page`, as if they had been there all the time.
+    ///
+    /// # Panics
+    /// When `page` is not a page's first byte.
+    pub fn patch(&mut self, page: u64, bytes: &[u8; PAGE]) {
+        assert!(page.is_multiple_of(PAGE as u64), "whole pages");
+        for map in [&mut self.durable, &mut self.current] {
+            map.insert(page / PAGE as u64, Arc::from(*bytes));
+        }
+    }
+
+    /// Cuts the device off at `len` (whole pages): what was behind is gone.
+    pub fn shorten(&mut self, len: u64) {
+        self.len = self.len.min(len);
+        self.durable_len = self.durable_len.min(len);
+        for map in [&mut self.durable, &mut self.current] {
+            map.retain(|&page, _| page * (PAGE as u64) < len);
+        }
+    }
+
     /// Takes back one write of the life before that begins with `magic` and that nothing was written over: the device said that
     /// it had written it, and had not. What was there before is there again, perhaps a unit of an earlier life. Whether there was
     /// one.

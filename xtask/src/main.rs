@@ -1,9 +1,10 @@
-//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | powercut | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
 mod clients;
 mod codegen;
+mod fuzz;
 mod powercut;
 mod run;
 mod setup;
@@ -24,6 +25,8 @@ cargo xtask COMMAND
   fix      rustfmt and clippy's own fixes
   sim      [LEVEL...] [--seed N] [--count M]  shards and journals on a simulated device; --planted: with each planted fault
   powercut [CUTS]  the real binary on disks that lose what was not flushed, 200 power cuts; --planted: with a build that must fail
+  fuzz     [TARGET…] [--seconds N] [--minimize]  hostile input by libFuzzer, from fuzz/corpus/ on (needs a C++ compiler);
+           --seed-corpora: only write the first inputs anew
   bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
   bless    rewrite generated documents and golden files
   codegen  rewrite protocol/src/generated/ from Kafka's message schemas (needs Maven)
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Some("fix") => tidy::fix(),
         Some("sim") => sim::sim(&args[1..]),
         Some("powercut") => powercut::powercut(&args[1..]),
+        Some("fuzz") => fuzz::fuzz(&args[1..]),
         Some("bench") => test::bench(&args[1..]),
         Some("bless") => test::bless(),
         Some("codegen") => codegen::codegen(),

@@ -22,6 +22,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.ext4", "e2fsprogs"),
 ];
 
+/// What fuzzing needs beside [`PROGRAMS`]: libFuzzer is C++.
+const FUZZ_PROGRAMS: &[(&str, &str)] = &[("c++", "g++")];
+
 /// Python clients, pinned.
 const PYTHON: &[&str] = &[
     "kafka-python==3.0.12",
@@ -85,6 +88,11 @@ pub fn setup() -> Result<()> {
     packages(PROGRAMS)?;
     python_clients()?;
     java_clients()
+}
+
+/// Installs what fuzzing needs.
+pub fn fuzzing() -> Result<()> {
+    packages(FUZZ_PROGRAMS)
 }
 
 /// Installs and compiles what is missing of all clients.

@@ -19,6 +19,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("controlplane", &["base", "protocol", "cluster", "groups"]),
     ("client", &["base", "protocol"]),
     ("sim", &["base", "protocol", "journal", "shard", "cluster", "groups", "client"]),
+    ("fuzz", &["base", "protocol", "journal", "shard", "cluster", "groups", "client", "sim"]),
     (".", &["base", "protocol", "dataplane", "journal", "shard", "controlplane", "cluster", "groups", "client"]),
     ("benches", &["base", "protocol", "dataplane", "journal", "shard", "client"]),
     ("xtask", &[]),
