@@ -45,10 +45,10 @@ impl<'a, T: Element<'a>> Elements<'a, T> {
         Self { reader: Reader::new(&[]), left: 0, version, element: PhantomData }
     }
 
-    /// Reads the count, checks every element and moves `reader` behind the array. Null counts as empty.
+    /// Reads the count, checks every element and moves `reader` behind the array. Null is refused, as Kafka does.
     pub(crate) fn check(reader: &mut Reader<'a>, version: i16, flexible: bool) -> Result<Self, DecodeError> {
         // One byte at least in every element of every message.
-        let left = reader.nullable_count(flexible, 1)?.unwrap_or(0);
+        let left = reader.count(flexible, 1)?;
         let elements = Self { reader: *reader, left, version, element: PhantomData };
         for _ in 0..left {
             T::read(reader, version)?;

@@ -362,6 +362,30 @@ fn list_offsets_is_read_and_answered() {
 }
 
 #[test]
+fn arrays_that_may_not_be_null_are_refused_when_they_are() {
+    type Check<'c> = &'c dyn Fn(&[u8]) -> Result<usize, DecodeError>;
+    // What stands before the array of topics; then an empty one, or null: −1, or in flexible versions 0; then the rest.
+    let refused = |before: &[u8], flexible: bool, rest: &[u8], check: Check<'_>| {
+        let (empty, null): (&[u8], &[u8]) = if flexible { (&[1], &[0]) } else { (&[0; 4], &[0xff; 4]) };
+        assert_eq!(check(&[before, empty, rest].concat()), Ok(0));
+        assert_eq!(check(&[before, null, rest].concat()), Err(DecodeError::Null));
+    };
+    let produce = |version| move |body: &[u8]| ProduceView::check(body, version).map(|view| view.topics().len());
+    refused(&[0xff, 0xff, 0, 1, 0, 0, 0, 0], false, &[], &produce(8));
+    refused(&[0, 0, 1, 0, 0, 0, 0], true, &[0], &produce(12));
+    let fetch = |version| move |body: &[u8]| FetchView::check(body, version).map(|view| view.topics().len());
+    // Topics no longer wanted and the rack follow.
+    refused(&[0; 25], false, &[0; 6], &fetch(11));
+    refused(&[0; 25], true, &[1, 1, 0], &fetch(12));
+    let forgotten = |version| move |body: &[u8]| FetchView::check(body, version).map(|view| view.forgotten().len());
+    refused(&[0; 29], false, &[0; 2], &forgotten(11));
+    refused(&[[0; 25].as_slice(), &[1]].concat(), true, &[1, 0], &forgotten(12));
+    let offsets = |version| move |body: &[u8]| ListOffsetsView::check(body, version).map(|view| view.topics().len());
+    refused(&[0; 5], false, &[], &offsets(5));
+    refused(&[0; 5], true, &[0], &offsets(6));
+}
+
+#[test]
 fn length_bombs_end_at_the_bytes_left() {
     // Acks, timeout, then 2^31 − 1 topics.
     let bomb = [0xff, 0xff, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4];

@@ -109,6 +109,27 @@ fn one_slot_that_rots_or_cannot_be_read_is_healed_from_the_other() {
 }
 
 #[test]
+fn a_device_that_ends_before_its_extents_is_named_and_left_as_it_is() {
+    let (mut disk, mut device) = made();
+    let pair = device.write_state(&mut disk, &state(1, 6)).unwrap();
+    // Something that a start would put right.
+    disk.rot(device.label.slot_at(pair, true) + 100, 1);
+    disk.rot(Label::SECOND_AT, 1);
+    for len in (Label::STATE_AT..device.label.extents_offset).step_by(SECTOR) {
+        let mut short = disk.clone();
+        short.shorten(len);
+        let (mut before, mut after) = (vec![0; len as usize], vec![0; len as usize]);
+        short.peek(0, &mut before).unwrap();
+        let need = device.label.extents_offset;
+        assert_eq!(Device::open(&mut short, CLUSTER, BROKER, &sums()).err(), Some(DeviceError::CutShort { len, need }));
+        short.peek(0, &mut after).unwrap();
+        assert!(before == after && short.len() == len, "{len} bytes: something was written");
+    }
+    disk.shorten(device.label.extents_offset);
+    assert!(Device::open(&mut disk, CLUSTER, BROKER, &sums()).is_ok());
+}
+
+#[test]
 fn journals_have_pairs_of_their_own_until_none_is_left() {
     let (mut disk, mut device) = made();
     for journal in 0..4 {

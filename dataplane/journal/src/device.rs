@@ -48,6 +48,13 @@ pub enum DeviceError {
         /// The broker expected.
         expected: BrokerId,
     },
+    /// It ends before its extents begin: most of it is gone.
+    CutShort {
+        /// Bytes that are there.
+        len: u64,
+        /// Where its extents begin.
+        need: u64,
+    },
     /// There is no room to create it.
     NoRoom {
         /// Bytes a new device needs.
@@ -84,6 +91,10 @@ impl fmt::Display for DeviceError {
             Self::OtherBroker { found, expected } => {
                 write!(f, "the device belongs to broker {found}, this is broker {expected}; set node.id or give another device")
             }
+            Self::CutShort { len, need } => write!(
+                f,
+                "the device was cut short: it has {len} bytes and its extents begin at {need}; restore it, nothing of it was changed"
+            ),
             Self::NoRoom { need } => write!(
                 f,
                 "no room to create the device: it needs {} MiB; free some space or give another directory",
@@ -222,6 +233,10 @@ impl Device {
         }
         if label.broker != broker {
             return Err(DeviceError::OtherBroker { found: label.broker, expected: broker });
+        }
+        // Before anything is put right: whoever restores the device wants it as it was found.
+        if storage.len() < label.extents_offset {
+            return Err(DeviceError::CutShort { len: storage.len(), need: label.extents_offset });
         }
         Self::repair_label(storage, &label, sums)?;
         let pairs = Self::read_pairs(storage, &label, sums)?;
