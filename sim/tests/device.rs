@@ -118,7 +118,8 @@ fn a_device_that_ends_before_its_extents_is_named_and_left_as_it_is() {
     for len in (Label::STATE_AT..device.label.extents_offset).step_by(SECTOR) {
         let mut short = disk.clone();
         short.shorten(len);
-        let (mut before, mut after) = (vec![0; len as usize], vec![0; len as usize]);
+        let mut before = vec![0; usize::try_from(len).unwrap()];
+        let mut after = before.clone();
         short.peek(0, &mut before).unwrap();
         let need = device.label.extents_offset;
         assert_eq!(Device::open(&mut short, CLUSTER, BROKER, &sums()).err(), Some(DeviceError::CutShort { len, need }));
