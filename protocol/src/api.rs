@@ -36,6 +36,8 @@ pub enum ApiKey {
     OffsetDelete = 47,
     DescribeCluster = 60,
     DescribeProducers = 61,
+    ConsumerGroupHeartbeat = 68,
+    ConsumerGroupDescribe = 69,
     DescribeTopicPartitions = 75,
 }
 
@@ -111,6 +113,8 @@ apis! {
     OffsetDelete 0..=0, flexible NEVER;
     DescribeCluster 0..=2, flexible 0;
     DescribeProducers 0..=0, flexible 0;
+    ConsumerGroupHeartbeat 0..=1, flexible 0;
+    ConsumerGroupDescribe 0..=1, flexible 0;
     DescribeTopicPartitions 0..=0, flexible 0;
 }
 
@@ -152,7 +156,7 @@ mod tests {
     #[test]
     fn every_key_has_one_row_and_rows_rise() {
         assert!(APIS.windows(2).all(|pair| pair.first().map(|a| a.key) < pair.last().map(|a| a.key)));
-        assert_eq!(APIS.len(), 32);
+        assert_eq!(APIS.len(), 34);
         for api in APIS {
             assert_eq!(ApiKey::of(api.key as i16), Some(api.key));
             assert_eq!(api.key.info(), api);

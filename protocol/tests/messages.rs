@@ -79,9 +79,15 @@ fn subjects() -> Vec<Subject> {
             DescribeLogDirsResponse CreatePartitionsRequest CreatePartitionsResponse DeleteGroupsRequest
             DeleteGroupsResponse IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse OffsetDeleteRequest
             OffsetDeleteResponse DescribeClusterRequest DescribeClusterResponse DescribeProducersRequest
-            DescribeProducersResponse DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse
-            ConsumerProtocolSubscription ConsumerProtocolAssignment;
+            DescribeProducersResponse ConsumerGroupHeartbeatRequest ConsumerGroupHeartbeatResponse
+            ConsumerGroupDescribeRequest ConsumerGroupDescribeResponse DescribeTopicPartitionsRequest
+            DescribeTopicPartitionsResponse ConsumerProtocolSubscription ConsumerProtocolAssignment;
         alone: OffsetCommitKey OffsetCommitValue GroupMetadataKey GroupMetadataValue
+            ConsumerGroupMetadataKey ConsumerGroupMetadataValue ConsumerGroupMemberMetadataKey
+            ConsumerGroupMemberMetadataValue ConsumerGroupTargetAssignmentMetadataKey
+            ConsumerGroupTargetAssignmentMetadataValue ConsumerGroupTargetAssignmentMemberKey
+            ConsumerGroupTargetAssignmentMemberValue ConsumerGroupCurrentMemberAssignmentKey
+            ConsumerGroupCurrentMemberAssignmentValue
     }
 }
 

@@ -51,6 +51,8 @@ const APIS: &[&str] = &[
     "OffsetDelete",
     "DescribeCluster",
     "DescribeProducers",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
     "DescribeTopicPartitions",
 ];
 
@@ -62,6 +64,16 @@ const DATA: &[&str] = &[
     "OffsetCommitValue",
     "GroupMetadataKey",
     "GroupMetadataValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
 ];
 
 /// Fetches the schemas and writes the files.
@@ -577,6 +589,8 @@ impl<'s> Generator<'s> {
                 format!("!self.{name}.is_empty()")
             }
             (None, Kind::Struct(kind), true) => format!("self.{name} != {kind}::default()"),
+            // By a literal: other crates may make an integer comparable with more than integers.
+            (None, Kind::Primitive("int8" | "int16" | "int32" | "int64"), true) => format!("self.{name} != 0"),
             (None, Kind::Primitive(_), true) => format!("self.{name} != Default::default()"),
         }
     }
