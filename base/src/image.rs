@@ -237,6 +237,22 @@ pub struct Image {
 }
 
 impl Image {
+    /// Of nothing: what is known before anything is.
+    #[must_use]
+    pub fn empty() -> Self {
+        let hash = SeededHash(0);
+        Self {
+            generation: 0,
+            cluster: ClusterId(0),
+            broker: BrokerId(0),
+            listeners: Arc::new([]),
+            topics: SharedMap::new(hash),
+            topics_by_id: SharedMap::new(hash),
+            journals: SharedMap::new(hash),
+            partitions_below: PartitionId(0),
+        }
+    }
+
     /// Topic and index of a partition. Looks through all topics: for what happens rarely.
     #[must_use]
     pub fn name_of(&self, partition: PartitionId) -> Option<(&Arc<str>, usize)> {

@@ -12,6 +12,12 @@ pub struct Config {
     pub initial_rebalance_delay_ms: u32,
     /// `group.max.size`: members of one group, ids handed out but not yet used included.
     pub members_max: usize,
+    /// `group.consumer.session.timeout.ms`: how long a member of a consumer group may be silent.
+    pub consumer_session_timeout_ms: u64,
+    /// `group.consumer.heartbeat.interval.ms`: how often it is to be heard.
+    pub consumer_heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size`: members of one consumer group.
+    pub consumer_members_max: usize,
     /// Groups of the whole coordinator; one more is refused with POLICY_VIOLATION.
     pub groups_max: usize,
     /// Estimated bytes of members, subscriptions, assignments and committed offsets; beyond it new ones are refused with
@@ -36,6 +42,9 @@ impl Default for Config {
             // Kafka waits 3 s. 100 ms gathers members that one deployment starts together and is not felt by a lone one.
             initial_rebalance_delay_ms: 100,
             members_max: 10_000,
+            consumer_session_timeout_ms: 45_000,
+            consumer_heartbeat_interval_ms: 5_000,
+            consumer_members_max: 10_000,
             groups_max: 200_000,
             state_bytes_max: 1 << 30,
             append_bytes_max: 64 << 20,

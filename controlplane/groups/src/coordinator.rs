@@ -2,24 +2,26 @@
 
 mod admin;
 mod commit;
+mod consumers;
 mod load;
 mod view;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use base::image::Image;
 use base::{Epoch, Mono, Now, TopicId, WallMs};
 
 use crate::classic::{Classic, Ctx};
+use crate::consumer::Consumer;
+use crate::consumer::value::{ConsumerKey, ConsumerValue};
 use crate::event::{Effect, Event, Join, Leave, LeftMember, Member, Reply, Sync, Token};
 use crate::log::{AppendId, Log, Pending, Then};
 use crate::offsets::Offsets;
 use crate::timers::{Timer, TimerId, Timers};
-use crate::{Config, Error, GroupValue, Record, Slot, slot_of};
-
-/// Longest text that a record can hold: Kafka's strings have a length of 16 bits.
-const TEXT_BYTES_MAX: usize = 32_767;
+use crate::{Config, Error, GroupValue, Record, Slot, TEXT_BYTES_MAX, slot_of};
 
 /// The coordinator of all groups whose slots this broker serves. Lives on one task; see [`Event`] and [`Effect`].
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Coordinator {
     member_bytes: usize,
     groups: usize,
     deletes: BTreeMap<Token, Gather>,
+    /// Topics and their partitions.
+    image: Arc<Image>,
 }
 
 /// One slot and its groups.
@@ -57,24 +61,41 @@ enum Stage {
     Served,
 }
 
-/// One group: members by its protocol, offsets, and its newest durable record.
+/// One group: members by its protocol, offsets, and its newest durable records.
 #[derive(Debug)]
 struct Group {
+    /// Its members by the classic protocol; without any where `consumer` is.
     classic: Classic,
+    /// Its members by the consumer protocol, if it has this kind.
+    consumer: Option<Box<Consumer>>,
     offsets: Offsets,
     stored: Option<Arc<GroupValue>>,
+    /// What is stored of it as a consumer group.
+    parts: BTreeMap<ConsumerKey, ConsumerValue>,
     /// Appends about it on their way.
     appends: u32,
 }
 
 impl Group {
     fn new(since: WallMs) -> Self {
-        Self { classic: Classic::new(since), offsets: Offsets::default(), stored: None, appends: 0 }
+        Self {
+            classic: Classic::new(since),
+            consumer: None,
+            offsets: Offsets::default(),
+            stored: None,
+            parts: BTreeMap::new(),
+            appends: 0,
+        }
     }
 
     /// Nothing to remember.
     fn is_void(&self) -> bool {
-        self.appends == 0 && self.stored.is_none() && self.offsets.is_empty() && self.classic.is_idle()
+        self.appends == 0
+            && self.stored.is_none()
+            && self.parts.is_empty()
+            && self.offsets.is_empty()
+            && self.classic.is_idle()
+            && self.consumer.as_ref().is_none_or(|consumer| !consumer.has_members())
     }
 }
 
@@ -105,6 +126,7 @@ impl Coordinator {
             member_bytes: 0,
             groups: 0,
             deletes: BTreeMap::new(),
+            image: Arc::new(Image::empty()),
         }
     }
 
@@ -129,6 +151,8 @@ impl Coordinator {
             Event::Sync(token, sync) => self.sync(now, token, &sync, out),
             Event::Heartbeat(token, who) => self.heartbeat(now, token, &who, out),
             Event::Leave(token, leave) => self.leave(now, token, &leave, out),
+            Event::Beat(token, beat) => self.beat(now, token, &beat, out),
+            Event::Image(image) => self.image = image,
             Event::Commit(token, commit) => self.commit(now, token, &commit, out),
             Event::DeleteGroups(token, groups) => self.delete_groups(now, token, &groups, out),
             Event::DeleteOffsets(token, delete) => self.delete_offsets(now, token, &delete, out),
@@ -168,7 +192,10 @@ impl Coordinator {
         if let Some(error) = error {
             return out.push(Effect::Reply(token, Reply::Join(Err((error, join.member.into())))));
         }
-        self.with(now, join.group, out, |group, ctx| group.classic.join(token, join, ctx));
+        self.with(now, join.group, out, |group, ctx| match group.become_classic(ctx) {
+            Ok(()) => group.classic.join(token, join, ctx),
+            Err(error) => ctx.reply(token, Reply::Join(Err((error, join.member.into())))),
+        });
     }
 
     fn sync(&mut self, now: Now, token: Token, sync: &Sync<'_>, out: &mut Vec<Effect>) {
@@ -202,7 +229,7 @@ impl Coordinator {
                 .collect()),
             Err(error) => Err(error),
             Ok(()) => self
-                .with(now, leave.group, out, |group, ctx| group.classic.leave(leave, ctx))
+                .with(now, leave.group, out, |group, ctx| group.leave(leave, ctx))
                 .unwrap_or(Err(Error::UnknownMemberId)),
         };
         out.push(Effect::Reply(token, Reply::Leave(result)));
@@ -229,6 +256,7 @@ impl Coordinator {
             out,
             member_bytes: &mut self.member_bytes,
             group: name,
+            image: &self.image,
         };
         let result = work(found, &mut ctx);
         found.appends += u32::try_from(shelf.log.last().0 - last.0).expect("one event makes few appends");
@@ -286,7 +314,7 @@ impl Coordinator {
     }
 
     fn settle_one(&mut self, now: Now, index: usize, pending: Pending, error: Option<Error>, out: &mut Vec<Effect>) {
-        let Pending { records, then, .. } = pending;
+        let Pending { id, records, then } = pending;
         for record in records.iter() {
             self.settle_record(index, record, error.is_none());
         }
@@ -302,7 +330,7 @@ impl Coordinator {
             Then::Assign { generation } => {
                 let value = records.iter().find_map(|record| match record {
                     Record::Group { value: Some(value), .. } => Some(&**value),
-                    Record::Group { value: None, .. } | Record::Offset { .. } => None,
+                    Record::Group { value: None, .. } | Record::Offset { .. } | Record::Consumer { .. } => None,
                 });
                 let stored = match (error, value) {
                     (None, Some(value)) => Ok(value),
@@ -315,6 +343,13 @@ impl Coordinator {
                     let error = error.unwrap_or(Error::UnknownMemberId);
                     out.push(Effect::Reply(token, Reply::Join(Err((error, "".into())))));
                 }
+            }
+            Then::Members => {
+                self.with(now, &group, out, |group, ctx| {
+                    if let Some(consumer) = &mut group.consumer {
+                        consumer.written(id, &records, error, ctx);
+                    }
+                });
             }
             Then::Deleted { token, place } => self.deleted(now, &group, token, place, error, out),
             Then::OffsetsDeleted { token, results } => {
@@ -342,7 +377,13 @@ impl Coordinator {
                 group.offsets.settle(topic, *partition, value.as_ref(), taken);
             }
             Record::Group { value, .. } if taken => group.stored = value.clone(),
-            Record::Group { .. } => {}
+            Record::Consumer { key, value: Some(value), .. } if taken => {
+                group.parts.insert(key.clone(), value.clone());
+            }
+            Record::Consumer { key, value: None, .. } if taken => {
+                group.parts.remove(key);
+            }
+            Record::Group { .. } | Record::Consumer { .. } => {}
         }
     }
 
@@ -350,7 +391,10 @@ impl Coordinator {
         while let Some(timer) = self.timers.due(now.mono) {
             match timer {
                 Timer::Session { group, member } => {
-                    self.with(now, &group, out, |group, ctx| group.classic.session_over(&member, ctx));
+                    self.with(now, &group, out, |group, ctx| group.session_over(&member, ctx));
+                }
+                Timer::Revocation { group, member } => {
+                    self.with(now, &group, out, |group, ctx| group.revocation_over(&member, ctx));
                 }
                 Timer::PendingId { group, member } => {
                     self.with(now, &group, out, |group, ctx| group.classic.id_over(&member, ctx));
@@ -402,6 +446,14 @@ impl Group {
             Record::Group { group, value } => {
                 let before =
                     self.stored.clone().map(|before| Record::Group { group: group.clone(), value: Some(before) });
+                before.map_or(0, |before| before.bytes()) + if value.is_none() { record.bytes() } else { 0 }
+            }
+            Record::Consumer { group, key, value } => {
+                let before = self.parts.get(key).map(|before| Record::Consumer {
+                    group: group.clone(),
+                    key: key.clone(),
+                    value: Some(before.clone()),
+                });
                 before.map_or(0, |before| before.bytes()) + if value.is_none() { record.bytes() } else { 0 }
             }
         }

@@ -47,4 +47,16 @@ pub enum Error {
     FencedInstanceId,
     /// GROUP_SUBSCRIBED_TO_TOPIC (KIP-496).
     GroupSubscribedToTopic,
+    /// UNSUPPORTED_VERSION: a member of a consumer group commits by a request that knows no member epochs.
+    UnsupportedVersion,
+    /// FENCED_MEMBER_EPOCH (KIP-848).
+    FencedMemberEpoch,
+    /// STALE_MEMBER_EPOCH (KIP-848).
+    StaleMemberEpoch,
+    /// UNRELEASED_INSTANCE_ID (KIP-848).
+    UnreleasedInstanceId,
+    /// UNSUPPORTED_ASSIGNOR (KIP-848).
+    UnsupportedAssignor,
+    /// INVALID_REGULAR_EXPRESSION (KIP-848).
+    InvalidRegularExpression,
 }

@@ -5,6 +5,9 @@ use alloc::vec::Vec;
 
 use base::{Epoch, TopicId, WallMs};
 
+use base::image::Image;
+
+use crate::consumer::value::{Partitions, Subscriber};
 use crate::log::AppendId;
 use crate::{Error, Record, Slot};
 
@@ -23,6 +26,8 @@ pub enum Event<'a> {
     Heartbeat(Token, Member<'a>),
     /// LeaveGroup.
     Leave(Token, Leave<'a>),
+    /// ConsumerGroupHeartbeat (KIP-848).
+    Beat(Token, Beat<'a>),
     /// OffsetCommit.
     Commit(Token, Commit<'a>),
     /// DeleteGroups.
@@ -31,6 +36,8 @@ pub enum Event<'a> {
     DeleteOffsets(Token, DeleteOffsets<'a>),
     /// A topic is deleted: offsets committed for it go. Those of a later topic of the same name, which has another id, stay.
     TopicDeleted(&'a str, TopicId),
+    /// Topics and their partitions as they are now.
+    Image(Arc<Image>),
     /// Everything handed out for `slot` up to `upto` is durable. Appends of a slot become durable in order.
     Appended {
         /// Where.
@@ -162,11 +169,88 @@ pub struct LeaveMember<'a> {
     pub instance: Option<&'a str>,
 }
 
+/// A ConsumerGroupHeartbeat request. What is none is as in the heartbeat before.
+#[derive(Clone, Debug)]
+pub struct Beat<'a> {
+    /// The group.
+    pub group: &'a str,
+    /// Member id; the member's own choice.
+    pub member: &'a str,
+    /// The epoch that it was told last; 0 to join, −1 to leave, −2 for a static member that means to come back.
+    pub epoch: i32,
+    /// `group.instance.id` of a static member.
+    pub instance: Option<&'a str>,
+    /// `client.rack`.
+    pub rack: Option<&'a str>,
+    /// How long it may take to give partitions up; −1 for none.
+    pub rebalance_timeout_ms: i32,
+    /// Topics that it subscribes to.
+    pub names: Option<Vec<&'a str>>,
+    /// An expression of the topics that it subscribes to; empty for no longer any.
+    pub regex: Option<&'a str>,
+    /// The assignor it asks for.
+    pub assignor: Option<&'a str>,
+    /// What it holds.
+    pub owned: Option<Partitions>,
+    /// The client's id, from the request header.
+    pub client_id: &'a str,
+    /// The client's address.
+    pub host: &'a str,
+}
+
+/// Why a request is refused, and in words.
+pub type Refused = (Error, &'static str);
+
+/// The answer to a heartbeat of a consumer group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeatReply {
+    /// The member's id.
+    pub member: Arc<str>,
+    /// Its epoch.
+    pub epoch: i32,
+    /// After how long the next heartbeat is expected.
+    pub interval_ms: i32,
+    /// What it may consume; none when it is as it was told before.
+    pub assignment: Option<Partitions>,
+}
+
+/// A consumer group as ConsumerGroupDescribe answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedConsumer {
+    /// Kafka's name of its state.
+    pub state: &'static str,
+    /// The group's epoch.
+    pub epoch: i32,
+    /// The epoch of the target assignment.
+    pub target_epoch: i32,
+    /// Name of the assignor.
+    pub assignor: &'static str,
+    /// The members.
+    pub members: Vec<DescribedSubscriber>,
+}
+
+/// A member of a consumer group as ConsumerGroupDescribe answers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedSubscriber {
+    /// Member id.
+    pub id: Arc<str>,
+    /// What it said of itself.
+    pub subscriber: Arc<Subscriber>,
+    /// Its epoch.
+    pub epoch: i32,
+    /// What it may consume.
+    pub assignment: Partitions,
+    /// What it is to have in the end.
+    pub target: Partitions,
+}
+
 /// An OffsetCommit request.
 #[derive(Clone, Debug)]
 pub struct Commit<'a> {
     /// Who commits; generation −1, no member id and no instance for a commit without membership.
     pub member: Member<'a>,
+    /// Whether the request knows of member epochs (v9+): members of consumer groups need it.
+    pub by_epoch: bool,
     /// What is committed.
     pub topics: Vec<CommitTopic<'a>>,
 }
@@ -228,6 +312,8 @@ pub enum Reply {
     Heartbeat(Result<(), Error>),
     /// To LeaveGroup: for the whole request, or by member in the request's order.
     Leave(Result<Vec<LeftMember>, Error>),
+    /// To ConsumerGroupHeartbeat.
+    Beat(Result<BeatReply, Refused>),
     /// To OffsetCommit: durable but for those rejected, or nothing stored.
     Commit(Result<Vec<RejectedCommit>, Error>),
     /// To DeleteGroups, in the request's order.

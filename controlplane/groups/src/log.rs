@@ -24,6 +24,8 @@ pub(crate) enum Then {
     Assign { generation: i32 },
     /// Answer a static member that came back under a new id.
     Returned { token: Token, member: Arc<str>, generation: i32, old_leader: Arc<str>, can_skip_assignment: bool },
+    /// Answer the heartbeats of a consumer group that wait for it.
+    Members,
     /// Answer one group of a DeleteGroups.
     Deleted { token: Token, place: usize },
     /// Answer an OffsetDelete.

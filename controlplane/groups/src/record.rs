@@ -1,9 +1,12 @@
-//! What is kept of a group, as records of `__consumer_offsets`: Kafka's `OffsetCommit` and `GroupMetadata` keys and values.
+//! What is kept of a group, as records of `__consumer_offsets`: Kafka's `OffsetCommit`, `GroupMetadata` and `ConsumerGroup…` keys and
+//! values.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::{TopicId, WallMs};
+
+use crate::consumer::value::{ConsumerKey, ConsumerValue};
 
 /// One record. A value of `None` is a tombstone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,15 @@ pub enum Record {
         group: Arc<str>,
         /// The generation.
         value: Option<Arc<GroupValue>>,
+    },
+    /// A part of a consumer group (KIP-848).
+    Consumer {
+        /// The group.
+        group: Arc<str>,
+        /// Which part.
+        key: ConsumerKey,
+        /// The part.
+        value: Option<ConsumerValue>,
     },
 }
 
@@ -85,11 +97,21 @@ pub struct MemberValue {
 const RECORD_BYTES: usize = 80;
 
 impl Record {
+    /// Whether it only says that something is no more.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        match self {
+            Self::Offset { value, .. } => value.is_none(),
+            Self::Group { value, .. } => value.is_none(),
+            Self::Consumer { value, .. } => value.is_none(),
+        }
+    }
+
     /// The group it is about.
     #[must_use]
     pub fn group(&self) -> &Arc<str> {
         match self {
-            Self::Offset { group, .. } | Self::Group { group, .. } => group,
+            Self::Offset { group, .. } | Self::Group { group, .. } | Self::Consumer { group, .. } => group,
         }
     }
 
@@ -102,6 +124,9 @@ impl Record {
                     group.len() + topic.len() + value.as_ref().map_or(0, |value| value.metadata.len())
                 }
                 Self::Group { group, value } => group.len() + value.as_ref().map_or(0, |value| value.bytes()),
+                Self::Consumer { group, key, value } => {
+                    group.len() + key.bytes() + value.as_ref().map_or(0, ConsumerValue::bytes)
+                }
             }
     }
 }

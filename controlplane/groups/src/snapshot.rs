@@ -3,6 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::consumer::value::ConsumerKey;
+
 /// When a snapshot pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimPolicy {
@@ -42,6 +44,8 @@ pub struct Cursor {
 pub(crate) enum Within {
     /// Behind the group's own record.
     Start,
+    /// Behind this record of a consumer group.
+    Part(ConsumerKey),
     /// Behind this offset.
     After(Arc<str>, i32),
 }

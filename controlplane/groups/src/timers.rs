@@ -16,6 +16,8 @@ pub(crate) struct TimerId(Mono, u64);
 pub(crate) enum Timer {
     /// The member has been silent for its session timeout, unless it was heard since the timer was set.
     Session { group: Arc<str>, member: Arc<str> },
+    /// The member of a consumer group has had time enough to give up what it must.
+    Revocation { group: Arc<str>, member: Arc<str> },
     /// The id was handed out and not used.
     PendingId { group: Arc<str>, member: Arc<str> },
     /// A rebalance has waited long enough for members to join.

@@ -12,6 +12,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use base::image::Image;
 use base::{Now, WallMs};
 
 pub(crate) use member::ClassicMember;
@@ -95,6 +96,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) member_bytes: &'a mut usize,
     /// The group.
     pub(crate) group: Arc<str>,
+    /// Topics and their partitions.
+    pub(crate) image: &'a Image,
 }
 
 impl Ctx<'_> {

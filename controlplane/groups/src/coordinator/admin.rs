@@ -7,6 +7,7 @@ use base::{Now, TopicId};
 
 use super::{Coordinator, Gather, Group, Stage};
 use crate::classic::Ctx;
+use crate::consumer::Consumer;
 use crate::event::{Effect, Reply, Token};
 use crate::log::Then;
 use crate::offsets::Expiry;
@@ -45,7 +46,12 @@ impl Coordinator {
         out: &mut Vec<Effect>,
     ) {
         // Taken or not, what is left of the group stands for itself: nothing, or what is stored.
-        self.with(now, group, out, |group, ctx| group.classic.set_deleting(false, ctx));
+        self.with(now, group, out, |group, ctx| {
+            group.classic.set_deleting(false, ctx);
+            if error.is_none() {
+                group.consumer = None;
+            }
+        });
         let Some(gather) = self.deletes.get_mut(&token) else { return };
         if let (Some(error), Some(result)) = (error, gather.results.get_mut(place)) {
             *result = Err(error);
@@ -111,10 +117,15 @@ impl Group {
         if self.classic.is_deleting() {
             return Err(Error::GroupIdNotFound);
         }
-        if !self.classic.is_empty_state() {
+        if !self.classic.is_empty_state() || self.consumer.as_ref().is_some_and(|consumer| consumer.has_members()) {
             return Err(Error::NonEmptyGroup);
         }
+        if self.consumer.is_some() && self.appends > 0 {
+            // Its records are on their way: which of them there will be is not known. Clients ask again.
+            return Err(Error::CoordinatorLoadInProgress);
+        }
         let mut records: Vec<Record> = self.offsets_gone(&self.offsets.all(), ctx);
+        records.extend(Consumer::tombstones(&ctx.group, &self.parts));
         // Written even if no generation is stored: one may be on its way.
         records.push(Record::Group { group: ctx.group.clone(), value: None });
         self.classic.set_deleting(true, ctx);
@@ -129,6 +140,9 @@ impl Group {
     fn expire(&mut self, retention_ms: i64, ctx: &mut Ctx<'_>) {
         if self.appends > 0 || self.classic.is_deleting() {
             return;
+        }
+        if self.consumer.is_some() {
+            return self.expire_consumer(retention_ms, ctx);
         }
         let empty = self.classic.is_empty_state();
         let has_protocol = self.classic.protocol_type().is_some();
@@ -145,6 +159,32 @@ impl Group {
         let mut records = self.offsets_gone(&expired, ctx);
         if empty && self.stored.is_some() && self.offsets.len() == expired.len() && self.classic.is_idle() {
             records.push(Record::Group { group: ctx.group.clone(), value: None });
+        }
+        // Left behind where what made it classic again was not stored.
+        records.extend(Consumer::tombstones(&ctx.group, &self.parts));
+        if !records.is_empty() {
+            ctx.append(records, Then::Nothing);
+        }
+    }
+
+    /// The same for a consumer group: offsets count from their commits, those of subscribed topics stay.
+    fn expire_consumer(&mut self, retention_ms: i64, ctx: &mut Ctx<'_>) {
+        let Some(consumer) = &mut self.consumer else { return };
+        // What could not be stored is tried again.
+        consumer.write(ctx);
+        if !consumer.is_written() {
+            return;
+        }
+        let (has_members, subscribed) = (consumer.has_members(), consumer.subscribed());
+        let expired = self.offsets.expired(&Expiry {
+            now: ctx.now.wall,
+            retention_ms,
+            empty_since: None,
+            subscribed: has_members.then_some(&subscribed),
+        });
+        let mut records = self.offsets_gone(&expired, ctx);
+        if !has_members && self.offsets.len() == expired.len() {
+            records.extend(Consumer::tombstones(&ctx.group, &self.parts));
         }
         if !records.is_empty() {
             ctx.append(records, Then::Nothing);

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use base::Now;
 
-use super::{Coordinator, TEXT_BYTES_MAX};
+use super::Coordinator;
 use crate::event::{Commit, DeleteOffsets, DeleteTopic, Effect, RejectedCommit, Reply, Token};
 use crate::log::Then;
-use crate::{Error, OffsetValue};
+use crate::{Error, OffsetValue, TEXT_BYTES_MAX};
 
 /// What one new offset may at most need besides its texts; see [`crate::Record::bytes`].
 const OFFSET_BYTES: usize = 128;
@@ -19,7 +19,12 @@ impl Coordinator {
         }
         let full = self.state_bytes() >= self.config.state_bytes_max;
         let done = self.with(now, commit.member.group, out, |group, ctx| {
-            if let Err(error) = group.classic.check_commit(&commit.member, ctx) {
+            let checked = match &group.consumer {
+                Some(_) if group.classic.is_deleting() => Err(Error::CoordinatorNotAvailable),
+                Some(consumer) => consumer.check_commit(&commit.member, &commit.topics, commit.by_epoch),
+                None => group.classic.check_commit(&commit.member, ctx),
+            };
+            if let Err(error) = checked {
                 return ctx.reply(token, Reply::Commit(Err(error)));
             }
             let mut rejected = Vec::new();
@@ -78,8 +83,8 @@ impl Coordinator {
             return Err(Error::InvalidGroupId);
         }
         if commit.member.generation >= 0 {
-            // Its generation is gone with the group.
-            return Err(Error::IllegalGeneration);
+            // Its generation or epoch is gone with the group.
+            return Err(if commit.by_epoch { Error::GroupIdNotFound } else { Error::IllegalGeneration });
         }
         if self.groups >= self.config.groups_max {
             return Err(Error::PolicyViolation);
@@ -101,6 +106,7 @@ impl Coordinator {
             if group.classic.is_deleting() {
                 return ctx.reply(token, Reply::DeleteOffsets(Err(Error::GroupIdNotFound)));
             }
+            let consumer = group.consumer.as_ref().filter(|consumer| consumer.has_members());
             let members = group.classic.has_members();
             if members && group.classic.protocol_type().map(|name| &**name) != Some("consumer") {
                 // What other kinds of members use cannot be told.
@@ -110,7 +116,8 @@ impl Coordinator {
             let mut results = Vec::new();
             for DeleteTopic { name: topic, partitions, refused } in &delete.topics {
                 // Subscriptions that cannot be read may hold any topic.
-                let used = members && group.classic.subscribed().is_none_or(|topics| topics.contains(*topic));
+                let used = members && group.classic.subscribed().is_none_or(|topics| topics.contains(*topic))
+                    || consumer.is_some_and(|consumer| consumer.subscribes(topic));
                 let error = refused.or(used.then_some(Error::GroupSubscribedToTopic));
                 let result = error.map_or(Ok(()), Err);
                 results.push(alloc::vec![result; partitions.len()]);

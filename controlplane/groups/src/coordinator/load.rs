@@ -1,12 +1,15 @@
 //! Taking slots over, giving them up, and snapshots of them.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use base::{Epoch, Now, TopicId};
 
 use super::{Coordinator, Group, Shelf, Stage};
 use crate::classic::{Classic, Ctx};
+use crate::consumer::Consumer;
 use crate::event::Effect;
 use crate::log::Log;
 use crate::snapshot::Within;
@@ -28,12 +31,8 @@ impl Coordinator {
     pub(super) fn replayed(&mut self, now: Now, slot: Slot, record: &Record) {
         let Some(index) = self.index(slot).filter(|index| self.slots[*index].stage == Stage::Loading) else { return };
         let name = record.group();
-        let tombstone = match record {
-            Record::Offset { value, .. } => value.is_none(),
-            Record::Group { value, .. } => value.is_none(),
-        };
         if !self.slots[index].groups.contains_key(name) {
-            if tombstone {
+            if record.is_tombstone() {
                 return;
             }
             self.create(now, index, name);
@@ -49,6 +48,8 @@ impl Coordinator {
             self.with(now, &name, out, |group, ctx| {
                 if let Some(stored) = group.stored.clone() {
                     group.classic = Classic::restore(&stored, ctx);
+                } else if !group.parts.is_empty() {
+                    group.consumer = Some(Box::new(Consumer::restore(&group.parts, ctx)));
                 }
             });
         }
@@ -80,8 +81,12 @@ impl Coordinator {
                 out,
                 member_bytes: &mut self.member_bytes,
                 group: name,
+                image: &self.image,
             };
             group.classic.abandon(Error::NotCoordinator, &mut ctx);
+            if let Some(consumer) = &mut group.consumer {
+                consumer.abandon(&mut ctx);
+            }
         }
         if let Some(timer) = shelf.sweep.take() {
             self.timers.cancel(timer);
@@ -157,8 +162,22 @@ impl Group {
         }
         let from = match &cursor.within {
             Some(Within::After(topic, partition)) => Some((topic.clone(), *partition)),
-            Some(Within::Start) | None => None,
+            Some(Within::Start | Within::Part(_)) | None => None,
         };
+        let part = match &cursor.within {
+            Some(Within::Part(key)) => Bound::Excluded(key.clone()),
+            Some(Within::Start | Within::After(..)) | None => Bound::Unbounded,
+        };
+        let parts = from.is_none().then(|| self.parts.range((part, Bound::Unbounded)));
+        for (key, value) in parts.into_iter().flatten() {
+            if *bytes >= bytes_max {
+                return;
+            }
+            cursor.within = Some(Within::Part(key.clone()));
+            let record = Record::Consumer { group: name.clone(), key: key.clone(), value: Some(value.clone()) };
+            *bytes += record.bytes();
+            records.push(record);
+        }
         for (topic, partition, value) in
             self.offsets.committed_after(from.as_ref().map(|(topic, partition)| (topic, *partition)))
         {

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Coordinator, Stage};
+use super::{Coordinator, Group, Stage};
 use crate::Error;
-use crate::event::{Described, FetchedOffset, FetchedTopics, Listed};
+use crate::event::{Described, DescribedConsumer, FetchedOffset, FetchedTopics, Listed};
 use crate::offsets::Offsets;
 
 impl Coordinator {
@@ -37,7 +37,6 @@ impl Coordinator {
     /// # Errors
     /// COORDINATOR_LOAD_IN_PROGRESS: there may be more groups than are known yet.
     pub fn list(&self, states: &[&str], kinds: &[&str]) -> Result<Vec<Listed>, Error> {
-        const KIND: &str = "Classic";
         let among = |wanted: &[&str], name: &str| {
             wanted.is_empty() || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
         };
@@ -45,22 +44,30 @@ impl Coordinator {
             return Err(Error::CoordinatorLoadInProgress);
         }
         let groups = self.slots.iter().flat_map(|shelf| &shelf.groups);
-        let listed = groups.filter(|(_, group)| !group.classic.is_deleting()).map(|(name, group)| Listed {
-            group: name.clone(),
-            protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
-            state: group.classic.state_name(),
-            kind: KIND,
-        });
+        let listed =
+            groups.filter(|(_, group)| !group.classic.is_deleting()).map(|(name, group)| match &group.consumer {
+                Some(consumer) => Listed {
+                    group: name.clone(),
+                    protocol_type: "consumer".into(),
+                    state: consumer.state_name(),
+                    kind: "Consumer",
+                },
+                None => Listed {
+                    group: name.clone(),
+                    protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
+                    state: group.classic.state_name(),
+                    kind: "Classic",
+                },
+            });
         Ok(listed.filter(|group| among(states, group.state) && among(kinds, group.kind)).collect())
     }
 
-    /// One group.
+    /// One classic group.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
+    /// GROUP_ID_NOT_FOUND, of a consumer group, too; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
     pub fn describe(&self, group: &str) -> Result<Described, Error> {
-        let (index, _) = self.find(group)?;
-        let found = self.slots[index].groups.get(group).filter(|group| !group.classic.is_deleting());
+        let found = self.present(group)?.filter(|group| group.consumer.is_none());
         let classic = &found.ok_or(Error::GroupIdNotFound)?.classic;
         Ok(Described {
             state: classic.state_name(),
@@ -69,6 +76,39 @@ impl Coordinator {
             since: classic.since(),
             members: classic.describe_members(),
         })
+    }
+
+    /// One consumer group.
+    ///
+    /// # Errors
+    /// As [`Coordinator::describe`]; GROUP_ID_NOT_FOUND of a classic group, too.
+    pub fn describe_consumer(&self, group: &str) -> Result<DescribedConsumer, Error> {
+        let consumer = self.present(group)?.and_then(|group| group.consumer.as_ref());
+        Ok(consumer.ok_or(Error::GroupIdNotFound)?.describe())
+    }
+
+    /// Which kind of group it is, if it is there.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, KAFKA_STORAGE_ERROR.
+    pub fn kind(&self, group: &str) -> Result<Option<&'static str>, Error> {
+        Ok(self.present(group)?.map(|group| if group.consumer.is_some() { "consumer" } else { "classic" }))
+    }
+
+    fn present(&self, group: &str) -> Result<Option<&Group>, Error> {
+        let (index, _) = self.find(group)?;
+        Ok(self.slots[index].groups.get(group).filter(|group| !group.classic.is_deleting()))
+    }
+
+    /// Whether a member may read committed offsets of its group (KIP-848); without a member id everybody may.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, and those of [`Coordinator::fetch`].
+    pub fn check_fetch(&self, group: &str, member: Option<&str>, epoch: i32) -> Result<(), Error> {
+        match self.present(group)?.and_then(|group| group.consumer.as_ref()) {
+            Some(consumer) => consumer.check_fetch(member, epoch),
+            None => Ok(()),
+        }
     }
 
     /// How many groups there are.

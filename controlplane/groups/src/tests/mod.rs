@@ -8,6 +8,8 @@
 
 extern crate std;
 
+mod consumers;
+mod consumers_random;
 mod joining;
 mod offsets;
 mod random;
@@ -20,7 +22,8 @@ use alloc::vec::Vec;
 use std::string::String;
 use std::vec;
 
-use base::{Epoch, Mono, Now, TopicId, WallMs};
+use base::image::{Image, TimestampType, TopicConfig, TopicEntry};
+use base::{Epoch, JournalId, Mono, Now, PartitionId, ShardId, TopicId, WallMs};
 
 use crate::*;
 
@@ -38,6 +41,8 @@ pub(crate) struct World {
     pub(crate) tokens: u64,
     /// Id of the topics that are committed to.
     pub(crate) topic_id: TopicId,
+    /// The topics there are.
+    pub(crate) image: Image,
 }
 
 /// What most joins look like.
@@ -55,6 +60,18 @@ pub(crate) fn joins<'a>(group: &'a str, member: &'a str) -> Join<'a> {
         id_required: false,
         can_skip_assignment: false,
         random: 0,
+    }
+}
+
+fn settings() -> TopicConfig {
+    TopicConfig {
+        retention_ms: -1,
+        retention_bytes: -1,
+        max_message_bytes: 1 << 20,
+        timestamp_type: TimestampType::Create,
+        timestamp_before_ms_max: i64::MAX,
+        timestamp_after_ms_max: i64::MAX,
+        min_insync_replicas: 1,
     }
 }
 
@@ -76,6 +93,7 @@ impl World {
             log: Vec::new(),
             tokens: 0,
             topic_id: TopicId(7),
+            image: Image::empty(),
         };
         world.machine.set_slots(SLOTS);
         world.load(1);
@@ -88,6 +106,35 @@ impl World {
         self.machine.set_slots(SLOTS);
         self.flying.clear();
         self.load(2);
+        self.event(Event::Image(Arc::new(self.image.clone())));
+    }
+
+    /// A topic is made, or has so many partitions now; 0 deletes it.
+    pub(crate) fn topic(&mut self, name: &str, partitions: usize) -> TopicId {
+        self.image.generation += 1;
+        let before = self.image.topics.remove(name);
+        // Made anew it has another id.
+        let id = before.as_ref().map_or(TopicId(1000 + u128::from(self.image.generation)), |before| before.id);
+        self.image.topics_by_id.remove(&id);
+        if partitions > 0 {
+            let partition = base::image::PartitionEntry {
+                id: PartitionId(0),
+                journal: JournalId(0),
+                shard: ShardId(0),
+                epoch: Epoch(1),
+            };
+            let entry = Arc::new(TopicEntry {
+                id,
+                name: name.into(),
+                internal: name.starts_with("__"),
+                config: Arc::new(settings()),
+                partitions: vec![partition; partitions].into(),
+            });
+            self.image.topics.insert(entry.name.clone(), entry.clone());
+            self.image.topics_by_id.insert(id, entry);
+        }
+        self.event(Event::Image(Arc::new(self.image.clone())));
+        id
     }
 
     pub(crate) fn load(&mut self, epoch: i32) {
@@ -209,7 +256,7 @@ impl World {
     pub(crate) fn commit(&mut self, member: Member<'_>, topic: &str, partition: i32, offset: i64) -> Token {
         let partition = CommitPartition { index: partition, offset, leader_epoch: 3, metadata: "note", refused: None };
         let topics = vec![CommitTopic { name: topic, id: self.topic_id, partitions: vec![partition] }];
-        self.ask(|token| Event::Commit(token, Commit { member, topics }))
+        self.ask(|token| Event::Commit(token, Commit { member, by_epoch: false, topics }))
     }
 
     pub(crate) fn committed(&mut self, token: Token) -> Result<Vec<RejectedCommit>, Error> {

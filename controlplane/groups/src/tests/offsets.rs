@@ -91,7 +91,7 @@ fn metadata_that_is_too_long_rejects_its_partition_alone() {
         CommitTopic { name: "a", id: TopicId(1), partitions: vec![partition(0, &fits), partition(1, &long)] },
         CommitTopic { name: "b", id: TopicId(2), partitions: vec![partition(0, &long)] },
     ];
-    let token = world.ask(|token| Event::Commit(token, Commit { member: who("g", "", -1), topics }));
+    let token = world.ask(|token| Event::Commit(token, Commit { member: who("g", "", -1), by_epoch: false, topics }));
     world.durable();
     let rejected = |topic, partition| RejectedCommit { topic, partition, error: Error::OffsetMetadataTooLarge };
     assert_eq!(world.committed(token), Ok(vec![rejected(0, 1), rejected(1, 0)]));
