@@ -126,7 +126,9 @@ pub(crate) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         | ApiKey::DescribeGroups
         | ApiKey::ListGroups
         | ApiKey::DeleteGroups
-        | ApiKey::OffsetDelete => Err(DecodeError::Version),
+        | ApiKey::OffsetDelete
+        | ApiKey::ConsumerGroupHeartbeat
+        | ApiKey::ConsumerGroupDescribe => Err(DecodeError::Version),
     }
 }
 

@@ -59,7 +59,7 @@ impl Drop for Reply {
 }
 
 /// The group APIs: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, ListGroups,
-/// DescribeGroups, DeleteGroups, OffsetDelete.
+/// DescribeGroups, DeleteGroups, OffsetDelete, ConsumerGroupHeartbeat, ConsumerGroupDescribe.
 pub trait GroupApis: Send + Sync + 'static {
     /// Takes over a request of a served version, in the order in which requests of a connection arrived. Must not block.
     fn request(&self, request: ControlRequest, reply: Reply);
@@ -87,6 +87,8 @@ pub const fn is_group_api(key: ApiKey) -> bool {
             | ApiKey::ListGroups
             | ApiKey::DeleteGroups
             | ApiKey::OffsetDelete
+            | ApiKey::ConsumerGroupHeartbeat
+            | ApiKey::ConsumerGroupDescribe
     )
 }
 

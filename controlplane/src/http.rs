@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::groups::GroupCount;
 use crate::logging::LogLevel;
 use crate::metadata::MetadataStore;
 use crate::shards::{ShardError, ShardLinks};
@@ -62,6 +63,9 @@ pub trait Observed: Send + Sync + 'static {
 
     /// Committed offsets, at most `most` of them.
     fn committed(&self, most: usize) -> Vec<Committed>;
+
+    /// How many groups there are.
+    fn groups(&self) -> Vec<GroupCount>;
 
     /// What is wrong beyond what shards and metadata store say themselves, one sentence each.
     fn troubles(&self) -> Vec<String>;
@@ -195,6 +199,7 @@ async fn get_metrics(State(state): State<Arc<HttpState>>, Query(query): Query<Me
         sizes: state.sizes().await,
         devices: state.observed.devices(),
         committed: state.observed.committed(metrics::SERIES_MAX),
+        groups: state.observed.groups(),
         topic: query.topic,
         uptime: state.started.elapsed(),
     };

@@ -28,6 +28,12 @@ pub struct BrokerSettings {
     pub group_max_session_timeout_ms: u64,
     /// `group.max.size`: members of a group.
     pub group_max_size: u32,
+    /// `group.consumer.session.timeout.ms` (KIP-848).
+    pub group_consumer_session_timeout_ms: u64,
+    /// `group.consumer.heartbeat.interval.ms` (KIP-848).
+    pub group_consumer_heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size` (KIP-848).
+    pub group_consumer_max_size: u32,
     /// `producer.id.expiration.ms`. The shards act on it; here it is shown.
     pub producer_id_expiration_ms: i64,
     /// How long CreateTopics and the like wait for the shards to apply a change before they answer REQUEST_TIMED_OUT,
@@ -54,6 +60,9 @@ impl Default for BrokerSettings {
             group_min_session_timeout_ms: 1_000,
             group_max_session_timeout_ms: 1_800_000,
             group_max_size: 100_000,
+            group_consumer_session_timeout_ms: 45_000,
+            group_consumer_heartbeat_interval_ms: 5_000,
+            group_consumer_max_size: 100_000,
             producer_id_expiration_ms: 86_400_000,
             apply_bound: Duration::from_secs(30),
             shard_bound: Duration::from_secs(15),

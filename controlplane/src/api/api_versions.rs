@@ -4,7 +4,7 @@ use base::ClusterId;
 use protocol::api::{APIS, ApiKey};
 use protocol::error::ErrorCode;
 use protocol::frame::{RequestHeader, put_response_header};
-use protocol::messages::api_versions_response::ApiVersion;
+use protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use protocol::messages::{ApiVersionsRequest, ApiVersionsResponse, Message as _};
 use protocol::wire::DecodeError;
 
@@ -16,7 +16,26 @@ pub(super) fn answer(context: &Context, call: &Call<'_>) -> Result<Vec<u8>, Deco
     let image = context.store.image();
     let code = check(&request, call.version(), image.cluster, image.broker.0);
     let api_keys = if code.is_ok() { rows() } else { Vec::new() };
-    Ok(call.respond(&ApiVersionsResponse { error_code: call.note(code), api_keys, ..Default::default() }))
+    let mut response = ApiVersionsResponse { error_code: call.note(code), api_keys, ..Default::default() };
+    if code.is_ok() {
+        put_features(&mut response, call.version(), image.generation);
+    }
+    Ok(call.respond(&response))
+}
+
+/// The feature that stands for consumer groups (KIP-848): Java's tools look for it.
+const GROUP_VERSION: (&str, i16) = ("group.version", 1);
+
+/// First version of the response in which a feature may begin at 0: older clients cannot read that (KAFKA-17011).
+const FEATURES_FROM_ZERO: i16 = 4;
+
+fn put_features(response: &mut ApiVersionsResponse<'_>, version: i16, generation: u64) {
+    let (name, max) = GROUP_VERSION;
+    if version >= FEATURES_FROM_ZERO {
+        response.supported_features = vec![SupportedFeatureKey { name, min_version: 0, max_version: max }];
+    }
+    response.finalized_features = vec![FinalizedFeatureKey { name, max_version_level: max, min_version_level: max }];
+    response.finalized_features_epoch = i64::try_from(generation).unwrap_or(i64::MAX);
 }
 
 fn check(request: &ApiVersionsRequest<'_>, version: i16, cluster: ClusterId, node: i32) -> ErrorCode {

@@ -93,6 +93,15 @@ fn broker_configs(settings: &BrokerSettings, node: i32) -> Vec<BrokerConfig> {
     add("group.max.session.timeout.ms", INT, "Longest session timeout of a member.", &|s| {
         s.group_max_session_timeout_ms.to_string()
     });
+    add("group.consumer.heartbeat.interval.ms", INT, "How often a member of a consumer group is to be heard.", &|s| {
+        s.group_consumer_heartbeat_interval_ms.to_string()
+    });
+    add("group.consumer.max.size", INT, "Most members of a consumer group.", &|s| {
+        s.group_consumer_max_size.to_string()
+    });
+    add("group.consumer.session.timeout.ms", INT, "How long a member of a consumer group may be silent.", &|s| {
+        s.group_consumer_session_timeout_ms.to_string()
+    });
     add("group.max.size", INT, "Most members of a group.", &|s| s.group_max_size.to_string());
     add("group.min.session.timeout.ms", INT, "Shortest session timeout of a member.", &|s| {
         s.group_min_session_timeout_ms.to_string()

@@ -83,12 +83,16 @@ async fn find<'a>(
     for (name, id) in asked {
         let image = context.store.image();
         let missing = |code| Shown::Missing { name, id, code };
-        shown.push(match name {
-            // Ids in a request mean something from version 12 on only.
-            None if version >= 12 && id != TopicId::ZERO => match image.topics_by_id.get(&id) {
+        // Ids in a request mean something from version 12 on only, and then whatever the name is: Java's clients leave it empty,
+        // not null.
+        if version >= 12 && id != TopicId::ZERO {
+            shown.push(match image.topics_by_id.get(&id) {
                 Some(topic) => Shown::Topic(topic.clone()),
-                None => missing(ErrorCode::UNKNOWN_TOPIC_ID),
-            },
+                None => Shown::Missing { name: None, id, code: ErrorCode::UNKNOWN_TOPIC_ID },
+            });
+            continue;
+        }
+        shown.push(match name {
             None => missing(ErrorCode::INVALID_REQUEST),
             Some(name) => match image.topics.get(name) {
                 Some(topic) => Shown::Topic(topic.clone()),

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::groups::GroupCount;
 use crate::http::{Committed, DeviceSpace};
 use crate::metadata::{MetadataFile, SingleStore};
 
@@ -145,6 +146,10 @@ impl Observed for OneDevice {
 
     fn committed(&self, _most: usize) -> Vec<Committed> {
         vec![Committed { group: "g".into(), topic: "t".into(), partition: 0, offset: 40 }]
+    }
+
+    fn groups(&self) -> Vec<GroupCount> {
+        vec![GroupCount { kind: "Consumer", state: "Stable", groups: 3 }]
     }
 
     fn troubles(&self) -> Vec<String> {

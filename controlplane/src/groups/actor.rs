@@ -1,6 +1,6 @@
 //! The coordinator's task: owns the machine, feeds it, and does what it asks.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::api::{self, Asked};
 use super::line::{Cut, Line, Load, Work};
 use super::records::Encoder;
-use super::{Catalog, GroupRequest, HostConfig, Message, OFFSETS_TOPIC, load};
+use super::{Catalog, GroupCount, GroupRequest, HostConfig, Message, OFFSETS_TOPIC, load};
 use crate::dataplane::DataPlane;
 
 /// What the tasks around the coordinator tell it.
@@ -88,6 +88,8 @@ pub(super) struct Actor<D, C> {
     finding: Vec<(Mono, Asked)>,
     tokens: u64,
     effects: Vec<Effect>,
+    /// Generation of the metadata that the machine knows.
+    seen: u64,
     started: Instant,
 }
 
@@ -120,6 +122,7 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
             finding: Vec::new(),
             tokens: 0,
             effects: Vec::new(),
+            seen: 0,
             started: Instant::now(),
         }
     }
@@ -221,6 +224,14 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
                 let all = self.machine.committed().map(|(group, topics)| (group.clone(), topics)).collect();
                 let _ = sender.send(all);
             }
+            Message::Count(sender) => {
+                let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+                for group in self.machine.list(&[], &[]).unwrap_or_default() {
+                    *counts.entry((group.kind, group.state)).or_default() += 1;
+                }
+                let counts = counts.into_iter();
+                let _ = sender.send(counts.map(|((kind, state), groups)| GroupCount { kind, state, groups }).collect());
+            }
         }
     }
 
@@ -232,6 +243,10 @@ impl<D: DataPlane, C: Catalog> Actor<D, C> {
             return;
         }
         let image = self.catalog.image();
+        if image.generation != self.seen {
+            self.seen = image.generation;
+            self.event(Event::Image(image.clone()));
+        }
         if asked.finds() {
             // Of another kind than groups: nothing to wait for.
             return api::found(asked, &image, false);

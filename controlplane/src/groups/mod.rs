@@ -41,7 +41,7 @@ pub trait Catalog: Send + Sync + 'static {
 pub type Answer = Box<dyn FnOnce(Option<Vec<u8>>) + Send>;
 
 /// A request of one of the group APIs: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit,
-/// OffsetFetch, ListGroups, DescribeGroups, DeleteGroups, OffsetDelete.
+/// OffsetFetch, ListGroups, DescribeGroups, DeleteGroups, OffsetDelete, ConsumerGroupHeartbeat, ConsumerGroupDescribe.
 pub struct GroupRequest {
     /// Index of the listener it came in by.
     pub listener: u16,
@@ -96,10 +96,22 @@ enum Message {
     Request(GroupRequest),
     TopicDeleted(Arc<str>, TopicId),
     Committed(oneshot::Sender<Vec<GroupOffsets>>),
+    Count(oneshot::Sender<Vec<GroupCount>>),
 }
 
 /// Committed offsets of a group.
 pub type GroupOffsets = (Arc<str>, FetchedTopics);
+
+/// How many groups of a kind are in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupCount {
+    /// Kafka's name of the kind.
+    pub kind: &'static str,
+    /// Kafka's name of the state.
+    pub state: &'static str,
+    /// How many.
+    pub groups: u64,
+}
 
 /// The way to the coordinator. When the last one is dropped the coordinator makes durable what it holds and ends.
 #[derive(Clone, Debug)]
@@ -122,6 +134,13 @@ impl GroupsHandle {
     pub async fn committed(&self) -> Vec<GroupOffsets> {
         let (sender, receiver) = oneshot::channel();
         self.send(Message::Committed(sender)).await;
+        receiver.await.unwrap_or_default()
+    }
+
+    /// How many groups there are by kind and state, for metrics. Nothing while groups are being read.
+    pub async fn count(&self) -> Vec<GroupCount> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Message::Count(sender)).await;
         receiver.await.unwrap_or_default()
     }
 

@@ -1,7 +1,9 @@
 //! Records of the machine as Kafka's records of `__consumer_offsets`, in record batches.
 //!
-//! A key begins with its kind as int16: 1 (or, from old brokers, 0) `OffsetCommitKey`, 2 `GroupMetadataKey`. A value begins
-//! with its version as int16. Kinds that are not known here are skipped.
+//! A key begins with its kind as int16: 1 (or, from old brokers, 0) `OffsetCommitKey`, 2 `GroupMetadataKey`, and those of
+//! consumer groups ([`consumers`]). A value begins with its version as int16. Kinds that are not known here are skipped.
+
+mod consumers;
 
 use std::sync::Arc;
 
@@ -45,6 +47,10 @@ impl Encoder {
                 self.key.extend_from_slice(&GROUP_KEY.to_be_bytes());
                 GroupMetadataKey { group }.encode(&mut self.key, KEY_VERSION);
                 value.as_ref().map(|value| put_group(&mut self.value, value)).is_some()
+            }
+            Record::Consumer { group, key, value } => {
+                consumers::put_key(&mut self.key, group, key);
+                value.as_ref().map(|value| consumers::put_value(&mut self.value, value)).is_some()
             }
         };
         self.batch.append(now.0, Some(&self.key), has_value.then_some(self.value.as_slice()), &[]);
@@ -167,7 +173,7 @@ fn decode_record(key: &[u8], value: Option<&[u8]>) -> Result<Option<Record>, Dec
             let value = value.map(get_group).transpose()?;
             Ok(Some(Record::Group { group: key.group.into(), value: value.map(Arc::new) }))
         }
-        _ => Ok(None),
+        kind => consumers::get(kind, key, value),
     }
 }
 
@@ -217,6 +223,7 @@ mod tests {
 
     use super::*;
     use base::TopicId;
+    use groups::{ConsumerKey, ConsumerValue, Current, MemberState, Subscriber};
 
     fn offset(topic_id: TopicId) -> OffsetValue {
         OffsetValue { offset: 42, leader_epoch: 3, metadata: "note".into(), committed: WallMs(1000), topic_id }
@@ -252,6 +259,60 @@ mod tests {
             Record::Group { group: group.clone(), value: Some(Arc::new(empty)) },
             Record::Group { group: group.clone(), value: None },
         ]
+    }
+
+    fn consumer_records() -> Vec<Record> {
+        let held = |index, epoch| [(TopicId(9), [(index, epoch), (index + 1, epoch + 1)].into())].into();
+        let subscriber = Subscriber {
+            instance: Some("i".into()),
+            rack: Some("r".into()),
+            client_id: "client".into(),
+            host: "/127.0.0.1".into(),
+            names: ["a".into(), "b".into()].into(),
+            regex: Some("a.*".into()),
+            rebalance_timeout_ms: 5000,
+            assignor: Some("range".into()),
+        };
+        let plain = Subscriber {
+            instance: None,
+            rack: None,
+            names: [].into(),
+            regex: None,
+            assignor: None,
+            ..subscriber.clone()
+        };
+        let current = Current {
+            epoch: 4,
+            previous_epoch: 3,
+            state: MemberState::Unrevoked,
+            assigned: held(0, 2),
+            revoking: held(5, 3),
+        };
+        let member: Arc<str> = "m".into();
+        let target = [(TopicId(9), [0, 1].into())].into();
+        let parts = [
+            (ConsumerKey::Epoch, ConsumerValue::Epoch { epoch: 4, topics_hash: -77 }),
+            (ConsumerKey::Member(member.clone()), ConsumerValue::Member(Arc::new(subscriber))),
+            (ConsumerKey::Member("n".into()), ConsumerValue::Member(Arc::new(plain))),
+            (ConsumerKey::TargetEpoch, ConsumerValue::TargetEpoch(4)),
+            (ConsumerKey::Target(member.clone()), ConsumerValue::Target(Arc::new(target))),
+            (ConsumerKey::Current(member), ConsumerValue::Current(Arc::new(current))),
+        ];
+        let record = |key, value| Record::Consumer { group: "group".into(), key, value };
+        let gone = parts.clone().map(|(key, _)| record(key, None));
+        parts.map(|(key, value)| record(key, Some(value))).into_iter().chain(gone).collect()
+    }
+
+    #[test]
+    fn every_record_of_a_consumer_group_comes_back() {
+        let records = consumer_records();
+        let decoded = decode(&batch(&records), 0);
+        assert_eq!(decoded.records, records);
+        assert_eq!(decoded.damaged, 0);
+        let mut encoder = Encoder::default();
+        encoder.push(&records[0], WallMs(0));
+        assert_eq!(encoder.key, b"\0\x03\0\x05group");
+        assert_eq!(encoder.value, b"\0\0\0\0\0\x04\x01\0\x08\xff\xff\xff\xff\xff\xff\xff\xb3");
     }
 
     fn batch(records: &[Record]) -> Vec<u8> {
@@ -293,7 +354,7 @@ mod tests {
     #[test]
     fn unknown_kinds_are_skipped_and_damage_is_counted() {
         let mut builder = BatchBuilder::new();
-        builder.append(0, Some(b"\0\x05whatever"), Some(b"x"), &[]);
+        builder.append(0, Some(b"\0\x10whatever"), Some(b"x"), &[]);
         builder.append(0, None, Some(b"x"), &[]);
         builder.append(0, Some(b"\0\x01\0\x05g"), Some(b"x"), &[]);
         builder.append(0, Some(b"\0\x02\0\x01g"), Some(b"\x7f\xff"), &[]);

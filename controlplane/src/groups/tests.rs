@@ -9,6 +9,7 @@
 )]
 
 mod apis;
+mod consumers;
 mod fake;
 mod storage;
 

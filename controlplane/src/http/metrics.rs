@@ -12,6 +12,7 @@ use base::stats::{self, Latency, ShardStats, Source};
 use protocol::api::APIS;
 
 use super::{Committed, DeviceSpace};
+use crate::groups::GroupCount;
 use crate::stats::ControlStats;
 
 /// Most series of one metric that has a label for partitions; `?topic=` picks others.
@@ -35,6 +36,8 @@ pub struct Scrape<'a> {
     pub devices: Vec<DeviceSpace>,
     /// Groups.
     pub committed: Vec<Committed>,
+    /// How many groups there are.
+    pub groups: Vec<GroupCount>,
     /// Only this topic's partitions, where there is a label for them.
     pub topic: Option<String>,
     /// Since the process started.
@@ -109,6 +112,10 @@ static CONTROL_METRICS: &[ControlMetric] = control_metrics![
         };
     "barelog_consumer_lag" "" "gauge" ["group" "topic" "partition"] "Records between a group's committed offset and the high watermark.",
         |scrape, emit| scrape.lags(emit);
+    "barelog_groups" "" "gauge" ["type" "state"] "Groups by type and state.",
+        |scrape, emit| scrape.groups.iter().try_for_each(|count| {
+            emit(&[count.kind, count.state], Value::Number(count.groups))
+        });
 ];
 
 impl Scrape<'_> {

@@ -109,6 +109,7 @@ async fn metrics_show_shards_partitions_devices_and_lag() {
         "barelog_partition_log_end{topic=\"t\",partition=\"0\"} 100",
         "barelog_topic_size_bytes{topic=\"t\"} 1000",
         "barelog_consumer_lag{group=\"g\",topic=\"t\",partition=\"0\"} 60",
+        "barelog_groups{type=\"Consumer\",state=\"Stable\"} 3",
         "# TYPE barelog_commit_latency_seconds histogram",
     ] {
         assert!(body.lines().any(|have| have == line), "{line} is not in\n{body}");

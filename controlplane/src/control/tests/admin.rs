@@ -90,6 +90,10 @@ async fn a_topic_made_anew_has_another_id_and_the_old_one_is_unknown() {
     let by_id = |topic_id| MetadataRequestTopic { name: None, topic_id };
     ask!(bench, metadata(Some(vec![by_id(old)]), false), 12 => response: MetadataResponse<'_>);
     assert_eq!((response.topics[0].name, response.topics[0].error_code), (Some("t"), OK));
+    // Java's clients leave the name empty beside an id, with regular expressions of KIP-848 for example.
+    let nameless = MetadataRequestTopic { name: Some(""), topic_id: old };
+    ask!(bench, metadata(Some(vec![nameless]), true), 13 => response: MetadataResponse<'_>);
+    assert_eq!((response.topics[0].name, response.topics[0].error_code), (Some("t"), OK));
     let request = DeleteTopicsRequest {
         topics: vec![DeleteTopicState { name: None, topic_id: old }],
         timeout_ms: 5000,

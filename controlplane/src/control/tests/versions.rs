@@ -18,7 +18,14 @@ async fn api_versions_lists_exactly_what_is_served() {
         // Old librdkafka turns compression and groups off when these do not begin at 0.
         assert!(rows.contains(&(0, 0, ApiKey::Produce.info().max)) && rows.contains(&(11, 0, 9)));
         assert!(rows.iter().all(|(key, ..)| ![17, 24, 25, 26, 28, 36].contains(key)));
-        assert!(response.supported_features.is_empty());
+        // A range that begins at 0 breaks clients older than version 4 (KAFKA-17011).
+        let supported: Vec<_> =
+            response.supported_features.iter().map(|f| (f.name, f.min_version, f.max_version)).collect();
+        assert_eq!(supported, if version >= 4 { vec![("group.version", 0, 1)] } else { vec![] });
+        let finalized: Vec<_> =
+            response.finalized_features.iter().map(|f| (f.name, f.min_version_level, f.max_version_level)).collect();
+        assert_eq!(finalized, if version >= 3 { vec![("group.version", 1, 1)] } else { vec![] });
+        assert_eq!(response.finalized_features_epoch >= 0, version >= 3);
     }
 }
 

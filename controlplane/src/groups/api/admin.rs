@@ -20,7 +20,7 @@ const DESCRIBE_NOT_FOUND: i16 = 6;
 
 /// Everything Kafka lets be done to a group, as bits: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11.
 /// Without ACLs everybody may.
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 pub(super) fn list(asked: &Asked, machine: &Coordinator) -> Response {
     let request: ListGroupsRequest<'_> = asked.parse()?;
@@ -62,7 +62,10 @@ pub(super) fn describe(asked: &Asked, machine: &Coordinator) -> Response {
                 answer.group_state = "Dead";
                 if asked.version >= DESCRIBE_NOT_FOUND {
                     answer.error_code = ErrorCode::GROUP_ID_NOT_FOUND;
-                    answer.error_message = Some("there is no group of this name");
+                    answer.error_message = Some(match machine.kind(group) {
+                        Ok(Some("consumer")) => "the group is not a classic group",
+                        _ => "there is no group of this name",
+                    });
                 }
             }
             Err(error) => answer.error_code = code(*error),

@@ -1,6 +1,7 @@
 //! The group APIs: requests as the machine's events, its replies as responses.
 
 mod admin;
+mod consumers;
 mod find;
 mod members;
 mod offsets;
@@ -26,6 +27,8 @@ pub(super) struct Asked {
     version: i16,
     correlation: i32,
     listener: u16,
+    /// A member id for who brings none.
+    drawn: String,
     /// The client's id and address as Kafka shows them.
     client_id: String,
     host: String,
@@ -49,7 +52,9 @@ impl Asked {
             }
         };
         let body_at = frame.len() - body_len;
-        Some(Self { key, version, correlation, listener, client_id, host: host(&peer), frame, body_at, answer })
+        let drawn =
+            if key == ApiKey::ConsumerGroupHeartbeat && version == 0 { consumers::draw() } else { String::new() };
+        Some(Self { key, version, correlation, listener, drawn, client_id, host: host(&peer), frame, body_at, answer })
     }
 
     /// Whether it is FindCoordinator.
@@ -101,6 +106,7 @@ pub(super) fn look(asked: Asked, machine: &Coordinator, image: &Image) -> Option
         ApiKey::OffsetFetch => offsets::fetch(&asked, machine, image),
         ApiKey::ListGroups => admin::list(&asked, machine),
         ApiKey::DescribeGroups => admin::describe(&asked, machine),
+        ApiKey::ConsumerGroupDescribe => consumers::describe(&asked, machine, image),
         _ => return Some(asked),
     };
     match response {
@@ -117,6 +123,7 @@ pub(super) fn event<'a>(asked: &'a Asked, token: Token, image: &'a Image) -> Res
         ApiKey::SyncGroup => members::sync(asked, token),
         ApiKey::Heartbeat => members::heartbeat(asked, token),
         ApiKey::LeaveGroup => members::leave(asked, token),
+        ApiKey::ConsumerGroupHeartbeat => consumers::beat(asked, token),
         ApiKey::OffsetCommit => offsets::commit(asked, token, image),
         ApiKey::OffsetDelete => offsets::delete(asked, token, image),
         ApiKey::DeleteGroups => admin::delete(asked, token),
@@ -131,6 +138,7 @@ pub(super) fn answer(asked: Asked, reply: &Reply) {
         Reply::Sync(reply) => members::synced(&asked, reply),
         Reply::Heartbeat(reply) => members::heard(&asked, *reply),
         Reply::Leave(reply) => members::left(&asked, reply),
+        Reply::Beat(reply) => consumers::heard(&asked, reply),
         Reply::Commit(reply) => offsets::committed(&asked, reply),
         Reply::DeleteOffsets(reply) => offsets::deleted(&asked, reply),
         Reply::DeleteGroups(reply) => admin::deleted(&asked, reply),
@@ -166,6 +174,12 @@ fn code(error: Error) -> ErrorCode {
         Error::GroupMaxSizeReached => ErrorCode::GROUP_MAX_SIZE_REACHED,
         Error::FencedInstanceId => ErrorCode::FENCED_INSTANCE_ID,
         Error::GroupSubscribedToTopic => ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC,
+        Error::UnsupportedVersion => ErrorCode::UNSUPPORTED_VERSION,
+        Error::FencedMemberEpoch => ErrorCode::FENCED_MEMBER_EPOCH,
+        Error::StaleMemberEpoch => ErrorCode::STALE_MEMBER_EPOCH,
+        Error::UnreleasedInstanceId => ErrorCode::UNRELEASED_INSTANCE_ID,
+        Error::UnsupportedAssignor => ErrorCode::UNSUPPORTED_ASSIGNOR,
+        Error::InvalidRegularExpression => ErrorCode::INVALID_REGULAR_EXPRESSION,
     }
 }
 

@@ -26,6 +26,8 @@ type Response = Result<Vec<u8>, DecodeError>;
 
 /// First versions of OffsetCommit and OffsetFetch that name topics by id.
 const BY_ID: i16 = 10;
+/// First versions of OffsetCommit and OffsetFetch that know member epochs.
+const BY_EPOCH: i16 = 9;
 /// First version of OffsetFetch for several groups.
 const FETCH_SEVERAL: i16 = 8;
 /// First version of OffsetFetch with an error for the whole group.
@@ -63,7 +65,7 @@ pub(super) fn commit<'a>(asked: &'a Asked, token: Token, image: &'a Image) -> Re
         id: request.member_id,
         instance: request.group_instance_id,
     };
-    Ok(Event::Commit(token, Commit { member, topics }))
+    Ok(Event::Commit(token, Commit { member, by_epoch: asked.version >= BY_EPOCH, topics }))
 }
 
 fn has_partition(entry: &TopicEntry, index: i32) -> bool {
@@ -106,7 +108,11 @@ pub(super) fn fetch(asked: &Asked, machine: &Coordinator, image: &Image) -> Resp
             .groups
             .iter()
             .map(|group| {
-                (group.group_id, collect(machine, image, asked.version, group.group_id, group.topics.as_deref()))
+                let member = group.member_id.filter(|_| asked.version >= BY_EPOCH);
+                let found = machine
+                    .check_fetch(group.group_id, member, group.member_epoch)
+                    .and_then(|()| collect(machine, image, asked.version, group.group_id, group.topics.as_deref()));
+                (group.group_id, found)
             })
             .collect();
         let groups = groups.iter().map(|(group, found)| several(group, found)).collect();

@@ -254,7 +254,7 @@ async fn malformed_requests_close_the_connection_and_nothing_else() {
     let world = World::new();
     world.find().await;
     let mut frames = vec![Vec::new(), vec![0; 3], vec![0xff; 40]];
-    let keys = [8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47].map(|key| ApiKey::of(key).unwrap());
+    let keys = [8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69].map(|key| ApiKey::of(key).unwrap());
     for key in keys {
         let api = key.info();
         for version in api.min..=api.max {

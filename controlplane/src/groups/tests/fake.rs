@@ -181,6 +181,7 @@ impl FakeCatalog {
         });
         let mut image = self.image.lock().unwrap();
         let changed = Arc::make_mut(&mut image);
+        changed.generation += 1;
         changed.topics.insert(name.into(), topic.clone());
         changed.topics_by_id.insert(id, topic.clone());
         topic
@@ -189,6 +190,7 @@ impl FakeCatalog {
     pub(super) fn delete(&self, name: &str) {
         let mut image = self.image.lock().unwrap();
         let changed = Arc::make_mut(&mut image);
+        changed.generation += 1;
         let topic = changed.topics.remove(name).unwrap();
         changed.topics_by_id.remove(&topic.id);
     }
