@@ -8,7 +8,9 @@ mod consumer;
 mod link;
 mod producer;
 
-pub use admin::{Client, ConfigEntry, GroupDescription, GroupMember, ListedGroup, NewTopic, OffsetSpec, TopicOffsets};
+pub use admin::{
+    Client, ConfigEntry, GroupDescription, GroupEpochs, GroupMember, ListedGroup, NewTopic, OffsetSpec, TopicOffsets,
+};
 pub use consumer::{Consumer, ConsumerConfig, Record};
 pub use producer::{Producer, ProducerConfig, Report, Topic};
 

@@ -7,7 +7,7 @@ use base::message::ControlRequest;
 use base::{ConnId, ShardId, TopicId};
 use controlplane::Control;
 use controlplane::control::{GroupApis, Reply};
-use controlplane::groups::{self, GroupRequest, GroupsHandle, HostConfig};
+use controlplane::groups::{self, GroupCount, GroupRequest, GroupsHandle, HostConfig};
 use controlplane::http::Committed;
 use tokio::sync::mpsc;
 
@@ -20,7 +20,14 @@ const WATCH: Duration = Duration::from_secs(5);
 pub(super) struct Groups {
     requests: mpsc::UnboundedSender<(ControlRequest, Reply)>,
     handle: GroupsHandle,
-    committed: Arc<Mutex<Vec<Committed>>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What metrics show, as it was a moment ago.
+#[derive(Default)]
+struct Seen {
+    committed: Vec<Committed>,
+    counts: Vec<GroupCount>,
 }
 
 impl Groups {
@@ -32,15 +39,20 @@ impl Groups {
         // Unbounded as a queue; the control plane's budget of request bytes bounds what can be in it.
         let (requests, queue) = mpsc::unbounded_channel();
         tokio::spawn(hand_over(queue, handle.clone()));
-        let committed = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(watch(handle.clone(), committed.clone()));
-        Self { requests, handle, committed }
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        tokio::spawn(watch(handle.clone(), seen.clone()));
+        Self { requests, handle, seen }
     }
 
     /// Committed offsets as they were a moment ago.
     pub(super) fn committed(&self, most: usize) -> Vec<Committed> {
-        let committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
-        committed.iter().take(most).cloned().collect()
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.committed.iter().take(most).cloned().collect()
+    }
+
+    /// Groups by kind and state.
+    pub(super) fn counts(&self) -> Vec<GroupCount> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).counts.clone()
     }
 }
 
@@ -55,7 +67,7 @@ async fn hand_over(mut queue: mpsc::UnboundedReceiver<(ControlRequest, Reply)>, 
     }
 }
 
-async fn watch(handle: GroupsHandle, committed: Arc<Mutex<Vec<Committed>>>) {
+async fn watch(handle: GroupsHandle, seen: Arc<Mutex<Seen>>) {
     loop {
         tokio::time::sleep(WATCH).await;
         let mut rows = Vec::new();
@@ -69,7 +81,8 @@ async fn watch(handle: GroupsHandle, committed: Arc<Mutex<Vec<Committed>>>) {
                 }));
             }
         }
-        *committed.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+        let counts = handle.count().await;
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen { committed: rows, counts };
     }
 }
 
@@ -96,6 +109,9 @@ fn settings(config: &BrokerConfig) -> ::groups::Config {
         session_timeout_ms_min: small(config.session_ms.0),
         session_timeout_ms_max: small(config.session_ms.1),
         members_max: config.group_members_max as usize,
+        consumer_session_timeout_ms: config.consumer_session_ms,
+        consumer_heartbeat_interval_ms: config.consumer_heartbeat_ms,
+        consumer_members_max: config.consumer_members_max as usize,
         offsets_retention_ms: config.offsets_retention_minutes.saturating_mul(60_000),
         ..::groups::Config::default()
     }

@@ -28,6 +28,9 @@ pub(super) fn broker_settings(config: &BrokerConfig) -> BrokerSettings {
         group_min_session_timeout_ms: config.session_ms.0,
         group_max_session_timeout_ms: config.session_ms.1,
         group_max_size: config.group_members_max,
+        group_consumer_session_timeout_ms: config.consumer_session_ms,
+        group_consumer_heartbeat_interval_ms: config.consumer_heartbeat_ms,
+        group_consumer_max_size: config.consumer_members_max,
         producer_id_expiration_ms: config.producer_expiry_ms,
         ..BrokerSettings::default()
     }

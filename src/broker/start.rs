@@ -11,6 +11,7 @@ use base::stats::ShardStats;
 use base::{BrokerId, ClusterId, ShardId};
 use cluster::{Command, Local};
 use controlplane::Control;
+use controlplane::groups::GroupCount;
 use controlplane::http::{self, DeviceSpace, HttpState, Observed};
 use controlplane::logging::LogLevel;
 use controlplane::metadata::{Identity, MetadataFile, MetadataStore, SingleStore};
@@ -417,6 +418,10 @@ impl Observed for Parts {
 
     fn committed(&self, most: usize) -> Vec<http::Committed> {
         self.groups.get().map(|groups| groups.committed(most)).unwrap_or_default()
+    }
+
+    fn groups(&self) -> Vec<GroupCount> {
+        self.groups.get().map(|groups| groups.counts()).unwrap_or_default()
     }
 
     fn troubles(&self) -> Vec<String> {

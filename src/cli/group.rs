@@ -31,13 +31,15 @@ pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
 fn list(admin: &mut Client, json: bool) -> anyhow::Result<()> {
     let groups = admin.list_groups().map_err(explain)?;
     if json {
-        let rows = groups
-            .iter()
-            .map(|group| json!({ "name": group.name, "state": group.state, "protocol_type": group.protocol_type }));
+        let rows = groups.iter().map(|group| {
+            json!({
+                "name": group.name, "state": group.state, "type": group.kind, "protocol_type": group.protocol_type,
+            })
+        });
         return say_json(&rows.collect());
     }
-    let rows = groups.into_iter().map(|group| vec![group.name, group.state, group.protocol_type]);
-    say_table(&["GROUP", "STATE", "TYPE"], rows)
+    let rows = groups.into_iter().map(|group| vec![group.name, group.state, group.kind, group.protocol_type]);
+    say_table(&["GROUP", "STATE", "TYPE", "PROTOCOL"], rows)
 }
 
 fn describe(admin: &mut Client, groups: &[String], json: bool) -> anyhow::Result<()> {
@@ -93,12 +95,18 @@ fn describe_one(admin: &mut Client, name: &str) -> anyhow::Result<Value> {
                 member.assignment.iter().map(|(topic, partitions)| (topic.clone(), json!(partitions))).collect();
             json!({
                 "id": member.id, "instance_id": member.instance, "client_id": member.client_id, "host": member.host,
-                "assignment": assignment,
+                "assignment": assignment, "epoch": member.epoch,
             })
         })
         .collect();
+    let epochs = group.epochs.map(|epochs| json!({ "group": epochs.group, "assignment": epochs.assignment }));
+    let kind = match (group.state.as_str(), epochs.is_some()) {
+        ("Dead", _) => "",
+        (_, true) => "Consumer",
+        (_, false) => "Classic",
+    };
     Ok(json!({
-        "name": group.name, "state": group.state, "protocol_type": group.protocol_type, "assignor": group.protocol,
+        "name": group.name, "state": group.state, "type": kind, "epochs": epochs, "protocol_type": group.protocol_type, "assignor": group.protocol,
         "members": members, "offsets": offsets,
     }))
 }
@@ -132,7 +140,18 @@ fn print_group(group: &Value) -> anyhow::Result<()> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let members = list(&group["members"]);
     let plural = if members.len() == 1 { "" } else { "s" };
-    say(&format!("group {}, {}, {} member{plural}", text(&group["name"]), text(&group["state"]), members.len()))?;
+    let (name, state, kind) = (text(&group["name"]), text(&group["state"]), text(&group["type"]).to_lowercase());
+    let kind = if kind.is_empty() { String::new() } else { format!(", {kind}") };
+    let epochs = match &group["epochs"] {
+        Value::Null => String::new(),
+        epochs => format!(
+            ", epoch {}, assigned by {} for epoch {}",
+            epochs["group"],
+            text(&group["assignor"]),
+            epochs["assignment"]
+        ),
+    };
+    say(&format!("group {name}, {state}{kind}, {} member{plural}{epochs}", members.len()))?;
     let columns = ["topic", "partition", "offset", "end_offset", "lag", "member"];
     let rows = list(&group["offsets"]).into_iter().map(|row| columns.map(|name| text(&row[name])).to_vec());
     say_table(&["TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER"], rows)?;
@@ -144,12 +163,13 @@ fn print_group(group: &Value) -> anyhow::Result<()> {
             serde_json::from_value(member["assignment"].clone()).unwrap_or_default();
         let assignment: Vec<String> =
             assignment.iter().map(|(topic, partitions)| format!("{topic}:{}", join(partitions))).collect();
-        let mut row = ["id", "instance_id", "client_id", "host"].map(|name| text(&member[name])).to_vec();
+        let columns = ["id", "instance_id", "client_id", "host", "epoch"];
+        let mut row = columns.map(|name| text(&member[name])).to_vec();
         row.push(assignment.join(" "));
         row
     });
     say("")?;
-    say_table(&["MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"], rows)
+    say_table(&["MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS"], rows)
 }
 
 fn reset(args: &ResetArgs) -> anyhow::Result<()> {

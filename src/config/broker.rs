@@ -156,6 +156,24 @@ pub const KEYS: &[Key] = &[
     },
     Key { name: "group.max.size", kind: COUNT, default: "100000", doc: "Members of one group." },
     Key {
+        name: "group.consumer.session.timeout.ms",
+        kind: COUNT,
+        default: "45000",
+        doc: "How long a member of a consumer group (KIP-848) may be silent.",
+    },
+    Key {
+        name: "group.consumer.heartbeat.interval.ms",
+        kind: COUNT,
+        default: "5000",
+        doc: "How often a member of a consumer group (KIP-848) is told to be heard; below its session timeout.",
+    },
+    Key {
+        name: "group.consumer.max.size",
+        kind: COUNT,
+        default: "100000",
+        doc: "Members of one consumer group (KIP-848).",
+    },
+    Key {
         name: "producer.id.expiration.ms",
         kind: COUNT,
         default: "86400000",
@@ -229,6 +247,9 @@ pub struct BrokerConfig {
     pub initial_rebalance_delay_ms: u64,
     pub session_ms: (u64, u64),
     pub group_members_max: u32,
+    pub consumer_session_ms: u64,
+    pub consumer_heartbeat_ms: i32,
+    pub consumer_members_max: u32,
     pub producer_expiry_ms: i64,
     pub producers_per_partition_max: u32,
     pub log_level: String,
@@ -269,6 +290,10 @@ impl BrokerConfig {
             let key = "group.min.session.timeout.ms";
             return Err(settings.refuse(key, None, format!("{key} is above group.max.session.timeout.ms")));
         }
+        let beat = "group.consumer.heartbeat.interval.ms";
+        if settings.int(beat) >= settings.int("group.consumer.session.timeout.ms") {
+            return Err(settings.refuse(beat, None, format!("{beat} is not below group.consumer.session.timeout.ms")));
+        }
         let data_dir = PathBuf::from(settings.text("data.dir").expect("has a default"));
         if data_dir.as_os_str().is_empty() {
             return Err(settings.refuse("data.dir", None, "data.dir is empty"));
@@ -295,6 +320,9 @@ impl BrokerConfig {
             initial_rebalance_delay_ms: settings.int("group.initial.rebalance.delay.ms").unsigned_abs(),
             session_ms,
             group_members_max: count("group.max.size")?,
+            consumer_session_ms: settings.int("group.consumer.session.timeout.ms").unsigned_abs(),
+            consumer_heartbeat_ms: small("group.consumer.heartbeat.interval.ms")?,
+            consumer_members_max: count("group.consumer.max.size")?,
             producer_expiry_ms: settings.int("producer.id.expiration.ms"),
             producers_per_partition_max: count("producers.per.partition.max")?,
             log_level,

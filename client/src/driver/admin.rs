@@ -10,9 +10,10 @@ use protocol::messages::metadata_request::MetadataRequestTopic;
 use protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
 use protocol::messages::{
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeConfigsRequest, DescribeGroupsRequest, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
-    ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, Request,
+    ConsumerGroupDescribeRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeConfigsRequest, DescribeGroupsRequest, FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, Request,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,6 +80,8 @@ pub struct ListedGroup {
     pub protocol_type: String,
     /// `Stable`, `Empty`, …; empty where the broker does not tell.
     pub state: String,
+    /// `Classic` or `Consumer` (KIP-848); empty where the broker does not tell.
+    pub kind: String,
 }
 
 /// A member of a group.
@@ -94,6 +97,17 @@ pub struct GroupMember {
     pub host: String,
     /// Topic → partitions.
     pub assignment: Vec<(String, Vec<i32>)>,
+    /// Its epoch, in a consumer group (KIP-848).
+    pub epoch: Option<i32>,
+}
+
+/// The epochs of a consumer group (KIP-848).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupEpochs {
+    /// Rises with members, subscriptions and topics.
+    pub group: i32,
+    /// For which the assignment was made that members come to.
+    pub assignment: i32,
 }
 
 /// A group.
@@ -107,6 +121,8 @@ pub struct GroupDescription {
     pub protocol_type: String,
     /// The assignor in use.
     pub protocol: String,
+    /// Of a consumer group (KIP-848); none of a classic one.
+    pub epochs: Option<GroupEpochs>,
     /// Who is in it.
     pub members: Vec<GroupMember>,
 }
@@ -359,6 +375,7 @@ impl Client {
                         name: group.group_id.to_owned(),
                         protocol_type: group.protocol_type.to_owned(),
                         state: group.group_state.to_owned(),
+                        kind: group.group_type.to_owned(),
                     });
                     Ok(listed.collect::<Vec<_>>())
                 })
@@ -373,6 +390,55 @@ impl Client {
     /// # Errors
     /// The broker's error.
     pub fn describe_group(&mut self, group: &str) -> Result<GroupDescription> {
+        let classic = self.describe_classic(group)?;
+        if classic.state != "Dead" {
+            return Ok(classic);
+        }
+        match self.describe_consumer(group) {
+            // A broker without such groups has none of this name either.
+            Err(Error::Unsupported { .. }) => Ok(classic),
+            described => described,
+        }
+    }
+
+    fn describe_consumer(&mut self, group: &str) -> Result<GroupDescription> {
+        self.retry(|client| {
+            let coordinator = client.coordinator(group)?;
+            let request =
+                ConsumerGroupDescribeRequest { group_ids: vec![group], ..ConsumerGroupDescribeRequest::default() };
+            client.call(coordinator, &request, |answer| {
+                let response = answer.parse::<ConsumerGroupDescribeRequest<'_>>()?;
+                let missing =
+                    || Error::Unexpected { api: "ConsumerGroupDescribe", reason: "the group is missing".to_owned() };
+                let found = response.groups.first().ok_or_else(missing)?;
+                if found.error_code == ErrorCode::GROUP_ID_NOT_FOUND {
+                    return Ok(dead(group));
+                }
+                outcome("group", group, found.error_code, found.error_message)?;
+                let members = found.members.iter().map(|member| GroupMember {
+                    id: member.member_id.to_owned(),
+                    instance: member.instance_id.map(str::to_owned),
+                    client_id: member.client_id.to_owned(),
+                    host: member.client_host.to_owned(),
+                    assignment: {
+                        let topics = member.assignment.topic_partitions.iter();
+                        topics.map(|topic| (topic.topic_name.to_owned(), topic.partitions.clone())).collect()
+                    },
+                    epoch: Some(member.member_epoch),
+                });
+                Ok(GroupDescription {
+                    name: group.to_owned(),
+                    state: found.group_state.to_owned(),
+                    protocol_type: "consumer".to_owned(),
+                    protocol: found.assignor_name.to_owned(),
+                    epochs: Some(GroupEpochs { group: found.group_epoch, assignment: found.assignment_epoch }),
+                    members: members.collect(),
+                })
+            })
+        })
+    }
+
+    fn describe_classic(&mut self, group: &str) -> Result<GroupDescription> {
         self.retry(|client| {
             let coordinator = client.coordinator(group)?;
             let request = DescribeGroupsRequest { groups: vec![group], ..DescribeGroupsRequest::default() };
@@ -391,12 +457,14 @@ impl Client {
                     host: member.client_host.to_owned(),
                     // Other protocol types have assignments of their own kind.
                     assignment: crate::group::assignment(member.member_assignment).unwrap_or_default(),
+                    epoch: None,
                 });
                 Ok(GroupDescription {
                     name: group.to_owned(),
                     state: found.group_state.to_owned(),
                     protocol_type: found.protocol_type.to_owned(),
                     protocol: found.protocol_data.to_owned(),
+                    epochs: None,
                     members: members.collect(),
                 })
             })
@@ -655,6 +723,7 @@ fn dead(group: &str) -> GroupDescription {
         state: "Dead".to_owned(),
         protocol_type: String::new(),
         protocol: String::new(),
+        epochs: None,
         members: Vec::new(),
     }
 }
