@@ -35,6 +35,37 @@ fn kafka_python_round_trips_and_its_group_resumes() {
     python_scenario("kafka_python.py");
 }
 
+/// Members of consumer groups (KIP-848) are soon told, and soon missed.
+const QUICK: &str = "group.consumer.heartbeat.interval.ms = 300\ngroup.consumer.session.timeout.ms = 3000";
+
+#[test]
+fn confluent_kafka_shares_a_consumer_group_that_outlives_the_broker() {
+    let Some(python) = std::env::var_os("BARELOG_PYTHON").map(PathBuf::from).filter(|path| path.exists()) else {
+        return skip("no Python clients: cargo xtask test installs them");
+    };
+    let dir = folder();
+    let data = dir.path().join("data");
+    let broker = Broker::serve(&data, QUICK);
+    let script = format!("{}/tests/clients/consumer_group.py", env!("CARGO_MANIFEST_DIR"));
+    let run = |broker: &Broker, what: &str| {
+        run_ok(Command::new(&python).arg("-B").arg(&script).args([&broker.bootstrap(), what]), b"")
+    };
+    assert_eq!(run(&broker, "share").trim(), "OK share");
+    broker.kill();
+    let broker = Broker::serve(&data, QUICK);
+    let barelog = |args: &[&str]| {
+        let mut command = Command::new(common::binary());
+        run_ok(command.args(args).args(["--bootstrap", &broker.bootstrap()]), b"")
+    };
+    let listed = barelog(&["group", "list", "--json"]);
+    assert!(listed.contains("\"Empty\"") && listed.contains("\"Consumer\""), "{listed}");
+    assert_eq!(run(&broker, "resume").trim(), "OK resume");
+    let described = barelog(&["group", "describe", "consumer-group"]);
+    assert!(described.contains("Empty, consumer, 0 members, epoch"), "{described}");
+    barelog(&["group", "delete", "consumer-group"]);
+    assert!(!barelog(&["group", "list"]).contains("consumer-group"));
+}
+
 /// kcat 1.7.1 links librdkafka 2.0.2, which finds out what a broker can by exact versions.
 #[test]
 fn kcat_round_trips_every_codec_and_its_group_resumes() {
@@ -136,6 +167,19 @@ fn java_console_tools_round_trip_and_their_group_resumes() {
         b"",
     );
     assert!(groups.contains("java-readers"), "{groups}");
+    let mut args = vec!["--topic", "java", "--group", "java-consumers", "--from-beginning", "--max-messages", "200"];
+    args.extend(["--timeout-ms", "30000", "--command-property", "group.protocol=consumer"]);
+    let all = run_ok(&mut tool("consumer.ConsoleConsumer", &args).unwrap(), b"");
+    assert_eq!(all.lines().count(), 200, "by the consumer protocol (KIP-848)");
+    let groups =
+        run_ok(&mut tool("consumer.group.ConsumerGroupCommand", &["--list", "--type", "consumer"]).unwrap(), b"");
+    assert!(groups.contains("java-consumers") && !groups.contains("java-readers"), "{groups}");
+    let state = run_ok(
+        &mut tool("consumer.group.ConsumerGroupCommand", &["--describe", "--group", "java-consumers", "--state"])
+            .unwrap(),
+        b"",
+    );
+    assert!(state.contains("uniform") && state.contains("Empty"), "{state}");
     let described = run_ok(&mut tool("TopicCommand", &["--describe", "--topic", "java"]).unwrap(), b"");
     assert!(described.contains("PartitionCount: 2"), "{described}");
 }

@@ -158,9 +158,15 @@ def seek_time(client, topic):
     check(client.read(topic, 1, "--group", topic)[0][1] == 2, "reading went on elsewhere")
 
 
+CONSUMER = "group.protocol=consumer"
+
+
 class Member(processes.Running):
     def __init__(self, client, topic, *properties):
-        settings = ["auto.offset.reset=earliest", "session.timeout.ms=10000", "heartbeat.interval.ms=500", *properties]
+        settings = ["auto.offset.reset=earliest", *properties]
+        if CONSUMER not in properties:
+            # By the consumer protocol these are the broker's business.
+            settings += ["session.timeout.ms=10000", "heartbeat.interval.ms=500"]
         given = [part for setting in settings for part in ("--command-property", setting)]
         super().__init__(client.reading(topic, "--group", topic, *given))
 
@@ -184,12 +190,12 @@ def settled(client, topic, members, each):
     return shares(client, topic)
 
 
-def group(client, topic):
+def group(client, topic, *properties):
     client.create(topic, 4)
     client.produce(topic, lines(40))
-    first = Member(client, topic)
+    first = Member(client, topic, *properties)
     first.until(lambda: len(first.records()) == 40, "40 records")
-    second = Member(client, topic)
+    second = Member(client, topic, *properties)
     settled(client, topic, [first, second], 2)
     client.produce(topic, lines(200)[40:])
     second.until(lambda: len(first.records()) + len(second.records()) >= 200, "200 records")
@@ -260,6 +266,27 @@ def group_delete(client, topic):
     check(topic not in client.run(GROUPS, "--list")[0].split(), "still listed")
 
 
+def consumer_group(client, topic):
+    group(client, topic, CONSUMER)
+
+
+def consumer_group_describe(client, topic):
+    client.create(topic, 4)
+    client.produce(topic, lines(10))
+    members = [Member(client, topic, "client.id=matrix", CONSUMER) for _ in range(2)]
+    settled(client, topic, members, 2)
+    listed = [line.split() for line in client.run(GROUPS, "--list", "--type", "consumer")[0].splitlines()]
+    check([topic] in [line[:1] for line in listed], f"listed {listed}")
+    scenarios.until(lambda: re.search(rf"{topic}\s.*\sStable\s+2\s", client.group(topic, "--state") + "\n"), "stable")
+    shown = client.group(topic, "--members", "--verbose")
+    check(len(re.findall(r"matrix\s+2\s", shown)) == 2, f"members {shown}")
+    for member in members:
+        member.stop()
+    check(re.search(rf"{topic}\s.*\sEmpty\s+0\s", client.group(topic, "--state") + "\n"), "state when empty")
+    client.run(GROUPS, "--delete", "--group", topic)
+    check(topic not in client.run(GROUPS, "--list")[0].split(), "still listed")
+
+
 def topics(client, topic):
     client.create(topic, 3)
     check(topic in client.run(TOPICS, "--list")[0].split(), "not listed")
@@ -317,7 +344,7 @@ SCENARIOS = {f"codec_{name}": codec(name) for name in ("gzip", "snappy", "lz4", 
     scenario.__name__: scenario
     for scenario in (
         records, zero_byte, null_record, large, idempotent, assign, seek_time, group, group_static, group_describe,
-        group_reset, group_delete, topics, configs, error_unknown_topic, error_too_large, error_invalid_config,
+        group_reset, group_delete, consumer_group, consumer_group_describe, topics, configs, error_unknown_topic, error_too_large, error_invalid_config,
         error_transactional,
     )
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -232,7 +234,16 @@ func (c *franz) Join(how Joining) (Member, error) {
 	member := &franzMember{seen: newSeen(), how: how, ended: make(chan struct{})}
 	taken := func(held bool) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, all map[string][]int32) {
-			if len(all[how.Topic]) > 0 {
+			if how.Expression {
+				var numbered []int32
+				for topic, partitions := range all {
+					number, _ := strconv.Atoi(topic[strings.LastIndex(topic, "-")+1:])
+					for _, partition := range partitions {
+						numbered = append(numbered, 100*int32(number)+partition)
+					}
+				}
+				member.seen.hold(numbered, held)
+			} else if len(all[how.Topic]) > 0 {
 				member.seen.hold(all[how.Topic], held)
 			}
 		}
@@ -240,6 +251,10 @@ func (c *franz) Join(how Joining) (Member, error) {
 	balancer := kgo.RangeBalancer()
 	if how.Cooperative {
 		balancer = kgo.CooperativeStickyBalancer()
+	}
+	if how.Assignor == "uniform" {
+		// The one that stands for the broker's own.
+		balancer = kgo.StickyBalancer()
 	}
 	options := []kgo.Opt{
 		kgo.ConsumerGroup(how.Group), kgo.ConsumeTopics(how.Topic), kgo.DisableAutoCommit(), kgo.Balancers(balancer),
@@ -249,6 +264,12 @@ func (c *franz) Join(how Joining) (Member, error) {
 	}
 	if how.Instance != "" {
 		options = append(options, kgo.InstanceID(how.Instance))
+	}
+	if how.Assignor != "" {
+		options = append(options, kgo.ServerSideBalancer())
+	}
+	if how.Expression {
+		options = append(options, kgo.ConsumeRegex())
 	}
 	client, err := c.open(options...)
 	if err != nil {
@@ -302,6 +323,25 @@ func (c *franz) Group(group string) (string, []Described, error) {
 			for _, topic := range assignment.Topics {
 				described.Partitions += len(topic.Partitions)
 			}
+		}
+		members = append(members, described)
+	}
+	return found[group].State, members, found[group].Err
+}
+
+func (c *franz) ConsumerGroup(group string) (string, []Described, error) {
+	found, err := c.admin.DescribeConsumerGroups(c.context, group)
+	if err != nil {
+		return "", nil, err
+	}
+	var members []Described
+	for _, member := range found[group].Members {
+		described := Described{Client: member.ClientID}
+		if member.InstanceID != nil {
+			described.Instance = *member.InstanceID
+		}
+		for _, partitions := range member.Assignment {
+			described.Partitions += len(partitions)
 		}
 		members = append(members, described)
 	}

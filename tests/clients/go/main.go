@@ -42,6 +42,10 @@ type Sending struct {
 type Joining struct {
 	Group, Topic, Instance string
 	Cooperative            bool
+	// By the consumer protocol (KIP-848), with this assignor of the broker; empty for the classic protocol.
+	Assignor string
+	// Topic is an expression of TOPIC-1, TOPIC-2 …; partition P of TOPIC-N is held as 100 * N + P.
+	Expression bool
 }
 
 // Described is a member as a description of its group shows it.
@@ -74,6 +78,11 @@ type Client interface {
 	Committed(group, topic string) (map[int32]int64, error)
 	Reset(group, topic string, partition int32, offset int64) error
 	DeleteGroup(group string) error
+}
+
+// ConsumerGroups is what a client has that knows the consumer protocol.
+type ConsumerGroups interface {
+	ConsumerGroup(group string) (string, []Described, error)
 }
 
 // Reader reads partitions without a group.

@@ -40,9 +40,9 @@ func run(client Client, name string) string {
 	case "pause_resume":
 		s.pauseResume()
 	case "group":
-		s.share(false)
+		s.share(Joining{})
 	case "group_cooperative":
-		s.share(true)
+		s.share(Joining{Cooperative: true})
 	case "group_static":
 		s.groupStatic()
 	case "group_describe":
@@ -51,6 +51,16 @@ func run(client Client, name string) string {
 		s.groupReset()
 	case "group_delete":
 		s.groupDelete()
+	case "consumer_group":
+		s.share(Joining{Assignor: "uniform"})
+	case "consumer_group_static":
+		s.consumerGroupStatic()
+	case "consumer_group_regex":
+		s.consumerGroupRegex()
+	case "consumer_group_range":
+		s.consumerGroupRange()
+	case "consumer_group_describe":
+		s.consumerGroupDescribe()
 	case "topics":
 		s.topics()
 	case "configs":
@@ -196,6 +206,14 @@ func (s scenarios) join(instance string, cooperative bool) Member {
 	return get(s.client.Join(Joining{Group: s.topic, Topic: s.topic, Instance: instance, Cooperative: cooperative}))
 }
 
+func (s scenarios) joinBy(how Joining) Member {
+	how.Group = s.topic
+	if how.Topic == "" {
+		how.Topic = s.topic
+	}
+	return get(s.client.Join(how))
+}
+
 func settled(each int, members ...Member) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -214,15 +232,15 @@ func settled(each int, members ...Member) {
 	}
 }
 
-func (s scenarios) share(cooperative bool) {
+func (s scenarios) share(how Joining) {
 	must(s.client.Create(s.topic, 4, nil))
-	first := s.join("", cooperative)
+	first := s.joinBy(how)
 	settled(4, first)
-	second := s.join("", cooperative)
+	second := s.joinBy(how)
 	settled(2, first, second)
 	changes := first.Seen().changes()
 	least := slices.Min(changes[slices.Index(changes, 4):])
-	check(!cooperative || least == 2, "held %v on the way from four partitions to two", changes)
+	check(!how.Cooperative && how.Assignor == "" || least == 2, "held %v on the way from four partitions to two", changes)
 	sent := sample(100, 4)
 	must(s.client.Produce(s.topic, sent, Sending{}))
 	until("100 records", func() bool { return len(first.Seen().all())+len(second.Seen().all()) >= 100 })
@@ -234,7 +252,7 @@ func (s scenarios) share(cooperative bool) {
 	}
 	committed := get(s.client.Committed(s.topic, s.topic))
 	check(maps.Equal(committed, map[int32]int64{0: 25, 1: 25, 2: 25, 3: 25}), "committed %v", committed)
-	third := s.join("", cooperative)
+	third := s.joinBy(how)
 	settled(4, third)
 	var more []Record
 	for partition := range int32(4) {
@@ -308,6 +326,84 @@ func (s scenarios) groupDelete() {
 	code := s.refused(s.client.DeleteGroup(s.topic))
 	check(code == "68", "a group with a member: %s instead of NON_EMPTY_GROUP", code)
 	must(member.Close())
+	must(s.client.DeleteGroup(s.topic))
+	check(!slices.Contains(get(s.client.Groups()), s.topic), "still listed")
+}
+
+func (s scenarios) consumerGroupStatic() {
+	must(s.client.Create(s.topic, 4, nil))
+	one := Joining{Instance: "one", Assignor: "uniform"}
+	first, second := s.joinBy(one), s.joinBy(Joining{Instance: "two", Assignor: "uniform"})
+	settled(2, first, second)
+	held, before := first.Seen().holds(), len(second.Seen().changes())
+	must(first.Close())
+	time.Sleep(6 * time.Second)
+	_, members, err := s.client.(ConsumerGroups).ConsumerGroup(s.topic)
+	must(err)
+	check(len(members) == 2 && members[0].Instance+members[1].Instance != "", "members while one is away: %v", members)
+	first = s.joinBy(one)
+	settled(2, first, second)
+	check(maps.Equal(first.Seen().holds(), held), "%v instead of %v", first.Seen().holds(), held)
+	check(len(second.Seen().changes()) == before, "the other member saw a rebalance")
+	must(first.Close())
+	must(second.Close())
+}
+
+func (s scenarios) alongside(number int) {
+	topic := fmt.Sprintf("%s-%d", s.topic, number)
+	must(s.client.Create(topic, 1, nil))
+	must(s.client.Produce(topic, []Record{record(0, nil, []byte(topic))}, Sending{}))
+}
+
+func (s scenarios) consumerGroupRegex() {
+	s.alongside(1)
+	member := s.joinBy(Joining{Topic: "^" + s.topic + "-.*", Assignor: "uniform", Expression: true})
+	until("a record of the first topic", func() bool { return len(member.Seen().all()) == 1 })
+	s.alongside(2)
+	until("a record of the topic made after the join", func() bool { return len(member.Seen().all()) == 2 })
+	check(string(member.Seen().all()[1].Value) == s.topic+"-2", "another record")
+	must(member.Close())
+}
+
+func (s scenarios) consumerGroupRange() {
+	s.alongside(1)
+	s.alongside(2)
+	how := Joining{Topic: "^" + s.topic + "-.*", Assignor: "range", Expression: true}
+	members := []Member{s.joinBy(how), s.joinBy(how)}
+	uneven := func() bool {
+		one, other := len(members[0].Seen().holds()), len(members[1].Seen().holds())
+		return one+other == 2 && one != 1
+	}
+	until("the first partitions of both topics with one member", uneven)
+	// Uniform would even it out by now.
+	time.Sleep(11 * time.Second)
+	check(uneven(), "the first partitions of both topics are not with one member")
+	for _, member := range members {
+		must(member.Close())
+	}
+}
+
+func (s scenarios) consumerGroupDescribe() {
+	must(s.client.Create(s.topic, 4, nil))
+	how := Joining{Assignor: "uniform"}
+	members := []Member{s.joinBy(how), s.joinBy(how)}
+	settled(2, members...)
+	described := func() (string, []Described) {
+		state, found, err := s.client.(ConsumerGroups).ConsumerGroup(s.topic)
+		must(err)
+		return state, found
+	}
+	until("stable", func() bool { state, _ := described(); return state == "Stable" })
+	check(slices.Contains(get(s.client.Groups()), s.topic), "not listed")
+	_, found := described()
+	check(len(found) == 2 && found[0] == found[1] && found[0] == (Described{"matrix", "", 2}), "%v", found)
+	code := s.refused(s.client.DeleteGroup(s.topic))
+	check(code == "68", "a group with members: %s instead of NON_EMPTY_GROUP", code)
+	for _, member := range members {
+		must(member.Close())
+	}
+	state, found := described()
+	check(state == "Empty" && len(found) == 0, "%s with %v", state, found)
 	must(s.client.DeleteGroup(s.topic))
 	check(!slices.Contains(get(s.client.Groups()), s.topic), "still listed")
 }

@@ -30,6 +30,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -90,15 +91,23 @@ public final class Scenarios {
             case "assign": assign(); break;
             case "seek_time": seekTime(); break;
             case "pause_resume": pauseResume(); break;
-            case "group": share("org.apache.kafka.clients.consumer.RangeAssignor"); break;
+            case "group": share(assignedBy("org.apache.kafka.clients.consumer.RangeAssignor")); break;
             case "group_cooperative":
-                var first = share("org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+                var first = share(assignedBy("org.apache.kafka.clients.consumer.CooperativeStickyAssignor"));
                 check(first.history.stream().limit(2).allMatch(held -> held.size() >= 2), "gave up everything: " + first.history);
                 break;
             case "group_static": groupStatic(); break;
             case "group_describe": groupDescribe(); break;
             case "group_reset": groupReset(); break;
             case "group_delete": groupDelete(); break;
+            case "consumer_group":
+                var held = share(CONSUMER).history;
+                check(held.stream().limit(2).allMatch(each -> each.size() >= 2), "gave up everything: " + held);
+                break;
+            case "consumer_group_static": consumerGroupStatic(); break;
+            case "consumer_group_regex": consumerGroupRegex(); break;
+            case "consumer_group_range": consumerGroupRange(); break;
+            case "consumer_group_describe": consumerGroupDescribe(); break;
             case "topics": topics(); break;
             case "configs": configs(); break;
             case "error_unknown_topic": return refused(() -> admin.deleteTopics(List.of(topic)).all().get());
@@ -183,8 +192,9 @@ public final class Scenarios {
 
     KafkaConsumer<byte[], byte[]> consumer(Map<String, String> how) {
         var all = settings(Map.of(
-            "auto.offset.reset", "earliest", "enable.auto.commit", "false", "session.timeout.ms", "10000",
-            "heartbeat.interval.ms", "500", "max.partition.fetch.bytes", "" + LARGEST));
+            "auto.offset.reset", "earliest", "enable.auto.commit", "false", "max.partition.fetch.bytes", "" + LARGEST));
+        // By the consumer protocol (KIP-848) these are the broker's business.
+        if (!how.containsKey("group.protocol")) all.putAll(Map.of("session.timeout.ms", "10000", "heartbeat.interval.ms", "500"));
         all.putAll(how);
         var deserializer = new ByteArrayDeserializer();
         return new KafkaConsumer<>(all, deserializer, deserializer);
@@ -244,7 +254,16 @@ public final class Scenarios {
         volatile boolean committing;
         volatile Throwable failure;
 
+        final SubscriptionPattern pattern;
+        volatile int places;
+
         Member(Map<String, String> how) {
+            this(how, null);
+        }
+
+        /** Of all topics that the expression describes, if there is one. */
+        Member(Map<String, String> how, SubscriptionPattern pattern) {
+            this.pattern = pattern;
             var all = new HashMap<>(how);
             all.put("group.id", topic);
             consumer = consumer(all);
@@ -255,13 +274,15 @@ public final class Scenarios {
         @Override
         public void run() {
             try {
-                consumer.subscribe(List.of(topic));
+                if (pattern == null) consumer.subscribe(List.of(topic));
+                else consumer.subscribe(pattern);
                 while (!ending) {
                     consumer.poll(Duration.ofMillis(100)).forEach(records::add);
                     Set<Integer> now = new TreeSet<>();
                     consumer.assignment().forEach(place -> now.add(place.partition()));
                     if (!now.equals(held)) history.add(now);
                     held = now;
+                    places = consumer.assignment().size();
                     if (committing) {
                         consumer.commitSync();
                         committing = false;
@@ -365,9 +386,12 @@ public final class Scenarios {
         }
     }
 
-    Member share(String assignor) throws Exception {
+    static Map<String, String> assignedBy(String assignor) {
+        return Map.of("partition.assignment.strategy", assignor);
+    }
+
+    Member share(Map<String, String> how) throws Exception {
         create(4, Map.of());
-        var how = Map.of("partition.assignment.strategy", assignor);
         var first = new Member(how);
         settled(List.of(first), 4);
         var second = new Member(how);
@@ -451,6 +475,87 @@ public final class Scenarios {
         var code = refused(() -> admin.deleteConsumerGroups(List.of(topic)).all().get());
         check(code.equals("68"), "a group with a member: " + code);
         member.close();
+        admin.deleteConsumerGroups(List.of(topic)).all().get();
+        check(!isListed(), "still listed");
+    }
+
+    static final Map<String, String> CONSUMER = Map.of("group.protocol", "consumer");
+
+    static Map<String, String> with(String name, String value) {
+        return Map.of("group.protocol", "consumer", name, value);
+    }
+
+    SubscriptionPattern pattern() {
+        return new SubscriptionPattern(topic + "-.*");
+    }
+
+    void alongside(int number) throws Exception {
+        admin.createTopics(List.of(new NewTopic(topic + "-" + number, 1, (short) 1))).all().get();
+    }
+
+    void consumerGroupStatic() throws Exception {
+        create(4, Map.of());
+        var first = new Member(with("group.instance.id", "one"));
+        var second = new Member(with("group.instance.id", "two"));
+        settled(List.of(first, second), 2);
+        var held = first.held;
+        var before = second.history.size();
+        first.close();
+        Thread.sleep(6000);
+        var there = described().members().stream().map(member -> member.groupInstanceId().orElse("")).sorted().toList();
+        check(there.equals(List.of("one", "two")), "members while one is away: " + there);
+        var again = new Member(with("group.instance.id", "one"));
+        settled(List.of(again, second), 2);
+        check(again.held.equals(held), again.held + " instead of " + held);
+        check(second.history.size() == before, "the other member saw a rebalance");
+        again.close();
+        second.close();
+    }
+
+    void consumerGroupRegex() throws Exception {
+        var serializer = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<>(settings(Map.of()), serializer, serializer)) {
+            alongside(1);
+            producer.send(new ProducerRecord<>(topic + "-1", bytes("first"))).get();
+            var member = new Member(CONSUMER, pattern());
+            until(() -> member.records.size() == 1, () -> "a record of the first topic, " + member.failure);
+            alongside(2);
+            producer.send(new ProducerRecord<>(topic + "-2", bytes("second"))).get();
+            until(() -> member.records.size() == 2, () -> "a record of the topic that was made after the join");
+            check(Arrays.equals(member.records.get(1).value(), bytes("second")), "another record");
+            member.close();
+        }
+    }
+
+    void consumerGroupRange() throws Exception {
+        alongside(1);
+        alongside(2);
+        var how = with("group.remote.assignor", "range");
+        var members = List.of(new Member(how, pattern()), new Member(how, pattern()));
+        Callable<Boolean> uneven = () -> members.stream().map(member -> member.places).sorted().toList().equals(List.of(0, 2));
+        until(uneven, () -> members.stream().map(member -> member.places + " " + member.failure).toList().toString());
+        // Uniform would even it out by now.
+        Thread.sleep(11_000);
+        check(uneven.call(), "the first partitions of both topics are not with one member");
+        check(described().partitionAssignor().equals("range"), "assignor " + described().partitionAssignor());
+        for (var member : members) member.close();
+    }
+
+    void consumerGroupDescribe() throws Exception {
+        create(4, Map.of());
+        var members = List.of(new Member(CONSUMER), new Member(CONSUMER));
+        settled(members, 2);
+        until(() -> described().groupState().toString().equals("Stable"), () -> "stable");
+        var group = described();
+        check(group.type().toString().equals("Consumer"), "type " + group.type());
+        check(group.members().size() == 2, "members " + group.members());
+        for (var member : group.members()) {
+            check(member.clientId().equals("matrix") && member.assignment().topicPartitions().size() == 2, "member " + member);
+        }
+        var code = refused(() -> admin.deleteConsumerGroups(List.of(topic)).all().get());
+        check(code.equals("68"), "a group with members: " + code);
+        for (var member : members) member.close();
+        check(described().groupState().toString().equals("Empty") && described().members().isEmpty(), "" + described());
         admin.deleteConsumerGroups(List.of(topic)).all().get();
         check(!isListed(), "still listed");
     }

@@ -84,7 +84,7 @@ class Face:
             raise Refused(failures[0])
         scenarios.check(left == 0, f"{left} records are not delivered")
 
-    def consumer(self, group=None, instance=None, cooperative=False):
+    def consumer(self, group=None, instance=None, cooperative=False, protocol=None, assignor=None):
         settings = self.base | {
             "group.id": group or "nobody",
             "auto.offset.reset": "earliest",
@@ -94,6 +94,13 @@ class Face:
             "fetch.message.max.bytes": LARGEST,
             "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
         }
+        if protocol:
+            # These are the broker's business now.
+            for name in ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"):
+                del settings[name]
+            settings["group.protocol"] = protocol
+        if assignor:
+            settings["group.remote.assignor"] = assignor
         if instance:
             settings["group.instance.id"] = instance
         return Reader(Consumer(settings))
@@ -167,6 +174,9 @@ class Reader:
 
     def assignment(self):
         return {p.partition for p in self.consumer.assignment()}
+
+    def holdings(self):
+        return {(p.topic, p.partition) for p in self.consumer.assignment()}
 
     def close(self):
         self.consumer.close()

@@ -10,7 +10,8 @@ The face, all of it blocking, errors of the client raised as they are:
 * create(topic, partitions, settings={}), topics() -> names, partitions(topic) -> count, grow(topic, count), delete(topic)
 * setting(topic, name) -> value as text, set(topic, name, value), unset(topic, name)
 * produce(topic, records, codec=None, idempotent=False, transactional_id=None): in order; a record's partition is obeyed
-* consumer(group=None, instance=None, cooperative=False) -> Consumer
+* consumer(group=None, instance=None, cooperative=False) -> Consumer; with protocol="consumer" (KIP-848) and assignor=None where the
+  client has it, and then subscribe takes a regular expression that begins with ^ as well, and holdings() -> {(topic, partition)}
 * groups() -> ids, group(id) -> (state, [(client id, instance id, count of partitions)]), None for what the client does not show
 * committed(group, topic) -> {partition: offset}, reset(group, topic, partition, offset), delete_group(id)
 
@@ -101,7 +102,7 @@ class Member(threading.Thread):
     def __init__(self, client, topic, group, **how):
         super().__init__(daemon=True)
         self.consumer = client.consumer(group=group, **how)
-        self.records, self.assigned, self.history = [], set(), []
+        self.records, self.assigned, self.history, self.holdings = [], set(), [], set()
         self.failure, self.ending, self.wanted, self.topic = None, False, None, topic
         self.start()
 
@@ -111,6 +112,8 @@ class Member(threading.Thread):
             while not self.ending:
                 self.records += self.consumer.poll()
                 assigned = set(self.consumer.assignment())
+                if hasattr(self.consumer, "holdings"):
+                    self.holdings = set(self.consumer.holdings())
                 if assigned != self.assigned:
                     self.history.append(assigned)
                 self.assigned = assigned
@@ -318,6 +321,78 @@ def group_delete(client, topic):
     check(topic not in client.groups(), "still listed")
 
 
+# --- consumer groups (KIP-848)
+
+CONSUMER = {"protocol": "consumer"}
+
+
+def consumer_group(client, topic):
+    first = share(client, topic, **CONSUMER)
+    check(all(len(assigned) >= 2 for assigned in first.history[:2]), f"gave up everything: {first.history}")
+
+
+def consumer_group_static(client, topic):
+    client.create(topic, 4)
+    first = Member(client, topic, topic, instance="one", **CONSUMER)
+    second = Member(client, topic, topic, instance="two", **CONSUMER)
+    settled([first, second], [2, 2])
+    held, before = set(first.assigned), len(second.history)
+    first.close()
+    time.sleep(6)
+    first = Member(client, topic, topic, instance="one", **CONSUMER)
+    settled([first, second], [2, 2])
+    check(first.assigned == held, f"{first.assigned} instead of {held}")
+    check(len(second.history) == before, "the other member saw a rebalance")
+    first.close()
+    second.close()
+
+
+def consumer_group_regex(client, topic):
+    client.create(f"{topic}-1", 1)
+    client.produce(f"{topic}-1", [record(b"k", b"first")])
+    member = Member(client, f"^{topic}-.*", topic, **CONSUMER)
+    until(lambda: len(member.records) == 1 or member.failure, "a record of the first topic")
+    client.create(f"{topic}-2", 1)
+    client.produce(f"{topic}-2", [record(b"k", b"second")])
+    until(lambda: len(member.records) == 2 or member.failure, "a record of the topic that was made after the join")
+    check([r.value for r in member.records] == [b"first", b"second"], f"{member.records}")
+    member.close()
+
+
+def consumer_group_range(client, topic):
+    for n in (1, 2):
+        client.create(f"{topic}-{n}", 1)
+    members = [Member(client, f"^{topic}-.*", topic, assignor="range", **CONSUMER) for _ in range(2)]
+    try:
+        until(lambda: sorted(len(m.holdings) for m in members) == [0, 2] or any(m.failure for m in members), "")
+        # Uniform would even it out by now.
+        time.sleep(11)
+    except AssertionError:
+        pass
+    held = sorted(len(m.holdings) for m in members)
+    check(held == [0, 2], f"{held} instead of the first partitions of both topics with one member")
+    for member in members:
+        member.close()
+
+
+def consumer_group_describe(client, topic):
+    client.create(topic, 4)
+    members = [Member(client, topic, topic, **CONSUMER) for _ in range(2)]
+    settled(members, [2, 2])
+    until(lambda: client.group(topic)[0].lower() == "stable", "stable")
+    check(topic in client.groups(), "the group is not listed")
+    _, found = client.group(topic)
+    check(sorted((m[0], m[2]) for m in found) == [("matrix", 2)] * 2, f"members {found}")
+    code = refused(client, lambda: client.delete_group(topic))
+    check(code == 68, f"a group with members: {code} instead of NON_EMPTY_GROUP")
+    for member in members:
+        member.close()
+    state, found = client.group(topic)
+    check(state.lower() == "empty" and not found, f"{state} with {found}")
+    client.delete_group(topic)
+    check(topic not in client.groups(), "still listed")
+
+
 # --- administration
 
 def topics(client, topic):
@@ -376,7 +451,8 @@ SCENARIOS = {f"codec_{name}": codec(name) for name in ("gzip", "snappy", "lz4", 
     scenario.__name__: scenario
     for scenario in (
         records, zero_byte, null_record, large, idempotent, assign, seek_time, pause_resume, group, group_cooperative, group_static,
-        group_describe, group_reset, group_delete, topics, configs, error_unknown_topic, error_too_large,
+        group_describe, group_reset, group_delete, consumer_group, consumer_group_static, consumer_group_regex,
+        consumer_group_range, consumer_group_describe, topics, configs, error_unknown_topic, error_too_large,
         error_invalid_config, error_transactional,
     )
 }

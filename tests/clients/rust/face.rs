@@ -168,9 +168,11 @@ impl Client {
         config
             .set("auto.offset.reset", "earliest")
             .set("enable.auto.commit", "false")
-            .set("session.timeout.ms", "10000")
-            .set("heartbeat.interval.ms", "500")
             .set("fetch.message.max.bytes", LARGEST);
+        if !how.iter().any(|(name, _)| *name == "group.protocol") {
+            // By the consumer protocol (KIP-848) these are the broker's business.
+            config.set("session.timeout.ms", "10000").set("heartbeat.interval.ms", "500");
+        }
         for (name, value) in how {
             config.set(*name, *value);
         }
@@ -190,8 +192,13 @@ impl Client {
 
     /// Joins the group that is named like the topic.
     pub(crate) fn join(&self, topic: &str, how: &[(&str, &str)]) -> Result<Member> {
-        let consumer = self.consumer(&[how, &[("group.id", topic)]].concat())?;
-        consumer.subscribe(&[topic])?;
+        self.join_as(topic, topic, how)
+    }
+
+    /// Joins a group for what `topics` names, or describes if it begins with `^`.
+    pub(crate) fn join_as(&self, group: &str, topics: &str, how: &[(&str, &str)]) -> Result<Member> {
+        let consumer = self.consumer(&[how, &[("group.id", group)]].concat())?;
+        consumer.subscribe(&[topics])?;
         let state = Arc::new(Mutex::new(State::default()));
         let shared = state.clone();
         let thread = std::thread::spawn(move || follow(consumer, &shared));
@@ -307,6 +314,8 @@ impl Reader {
 struct State {
     records: Vec<Record>,
     held: BTreeSet<i32>,
+    /// Partitions of all topics.
+    places: usize,
     history: Vec<usize>,
     failure: Option<String>,
     ending: Option<Ending>,
@@ -327,8 +336,10 @@ fn follow(consumer: BaseConsumer, shared: &Mutex<State>) {
     let outcome = (|| -> Result<()> {
         loop {
             let polled = consumer.poll(Duration::from_millis(50)).transpose()?;
-            let held: BTreeSet<i32> = consumer.assignment()?.elements().iter().map(|place| place.partition()).collect();
+            let places = consumer.assignment()?;
+            let held: BTreeSet<i32> = places.elements().iter().map(|place| place.partition()).collect();
             let mut state = shared.lock().map_err(|_| anyhow!("poisoned"))?;
+            state.places = places.count();
             state.records.extend(polled.as_ref().map(Record::of));
             if held != state.held {
                 state.history.push(held.len());
@@ -362,6 +373,11 @@ impl Member {
 
     pub(crate) fn held(&self) -> Result<BTreeSet<i32>> {
         self.with(|state| state.held.clone())
+    }
+
+    /// How many partitions of all topics it holds.
+    pub(crate) fn places(&self) -> Result<usize> {
+        self.with(|state| state.places)
     }
 
     /// How many partitions it has held, one after another.

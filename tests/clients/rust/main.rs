@@ -16,6 +16,9 @@ use face::{Client, Member, Reader, Record};
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// KIP-848.
+const CONSUMER: (&str, &str) = ("group.protocol", "consumer");
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [bootstrap, scenario] = &args[..] else {
@@ -66,12 +69,16 @@ impl Scenarios {
             "assign" => self.assign()?,
             "seek_time" => self.seek_time()?,
             "pause_resume" => self.pause_resume()?,
-            "group" => self.share("range")?,
-            "group_cooperative" => self.share("cooperative-sticky")?,
+            "group" => self.share(&[("partition.assignment.strategy", "range")], 0)?,
+            "group_cooperative" => self.share(&[("partition.assignment.strategy", "cooperative-sticky")], 2)?,
             "group_static" => self.group_static()?,
             "group_describe" => self.group_describe()?,
             "group_reset" => self.group_reset()?,
             "group_delete" => self.group_delete()?,
+            "consumer_group" => self.share(&[CONSUMER], 2)?,
+            "consumer_group_static" => self.consumer_group_static()?,
+            "consumer_group_regex" => self.consumer_group_regex()?,
+            "consumer_group_range" => self.consumer_group_range()?,
             "topics" => self.topics()?,
             "configs" => self.configs()?,
             "error_unknown_topic" => return refused(self.client.delete(&self.topic)),
@@ -165,17 +172,17 @@ impl Scenarios {
         self.client.join(&self.topic, how)
     }
 
-    fn share(&self, strategy: &str) -> Result<()> {
-        let how = [("partition.assignment.strategy", strategy)];
+    /// `kept`: what the first member holds at least while a second comes.
+    fn share(&self, how: &[(&str, &str)], kept: usize) -> Result<()> {
         self.client.create(&self.topic, 4, &[])?;
-        let first = self.join(&how)?;
+        let first = self.join(how)?;
         settled(4, &[&first])?;
-        let second = self.join(&how)?;
+        let second = self.join(how)?;
         settled(2, &[&first, &second])?;
         let history = first.history();
         let whole = history.iter().position(|held| *held == 4).context("it held all")?;
         let least = history[whole..].iter().min().copied().unwrap_or_default();
-        ensure!(strategy == "range" || least == 2, "held {history:?} on the way from four partitions to two");
+        ensure!(least >= kept, "held {history:?} on the way from four partitions to two");
         let sent = self.sample(100, 4);
         self.produce(&sent, &[])?;
         until("100 records", || Ok(first.records()?.len() + second.records()?.len() >= 100))?;
@@ -186,7 +193,7 @@ impl Scenarios {
         }
         let committed = self.client.committed(&self.topic, &self.topic, 4)?;
         ensure!(committed == [25; 4], "committed {committed:?}");
-        let third = self.join(&how)?;
+        let third = self.join(how)?;
         settled(4, &[&third])?;
         self.produce(&[0, 1, 2, 3].map(|partition| self.record(partition, Some("k"), Some("more"))), &[])?;
         until("what came after the commit", || Ok(third.records()?.len() >= 4))?;
@@ -252,6 +259,60 @@ impl Scenarios {
         self.client.delete_group(&self.topic)?;
         ensure!(!self.client.groups()?.contains(&self.topic), "still listed");
         Ok(())
+    }
+
+    fn consumer_group_static(&self) -> Result<()> {
+        self.client.create(&self.topic, 4, &[])?;
+        let first = self.join(&[CONSUMER, ("group.instance.id", "one")])?;
+        let second = self.join(&[CONSUMER, ("group.instance.id", "two")])?;
+        settled(2, &[&first, &second])?;
+        let (held, before) = (first.held()?, second.history());
+        first.close(false)?;
+        std::thread::sleep(Duration::from_secs(6));
+        let first = self.join(&[CONSUMER, ("group.instance.id", "one")])?;
+        settled(2, &[&first, &second])?;
+        ensure!(first.held()? == held, "{:?} instead of {held:?}", first.held()?);
+        ensure!(second.history() == before, "the other member saw a rebalance");
+        first.close(false)?;
+        second.close(false)
+    }
+
+    fn alongside(&self, number: u8) -> Result<()> {
+        let topic = format!("{}-{number}", self.topic);
+        self.client.create(&topic, 1, &[])?;
+        self.client.produce(&topic, &[self.record(0, None, Some(&topic))], &[])
+    }
+
+    fn join_all(&self, how: &[(&str, &str)]) -> Result<Member> {
+        self.client.join_as(&self.topic, &format!("^{}-.*", self.topic), how)
+    }
+
+    fn consumer_group_regex(&self) -> Result<()> {
+        self.alongside(1)?;
+        let member = self.join_all(&[CONSUMER])?;
+        until("a record of the first topic", || Ok(member.records()?.len() == 1))?;
+        self.alongside(2)?;
+        until("a record of the topic made after the join", || Ok(member.records()?.len() == 2))?;
+        let wanted = format!("{}-2", self.topic).into_bytes();
+        ensure!(member.records()?[1].value.as_ref() == Some(&wanted), "another record");
+        member.close(false)
+    }
+
+    fn consumer_group_range(&self) -> Result<()> {
+        self.alongside(1)?;
+        self.alongside(2)?;
+        let how = [CONSUMER, ("group.remote.assignor", "range")];
+        let members = [self.join_all(&how)?, self.join_all(&how)?];
+        let uneven = || {
+            let mut counts = [members[0].places()?, members[1].places()?];
+            counts.sort_unstable();
+            Ok(counts == [0, 2])
+        };
+        until("the first partitions of both topics with one member", uneven)?;
+        // Uniform would even it out by now.
+        std::thread::sleep(Duration::from_secs(11));
+        ensure!(uneven()?, "the first partitions of both topics are not with one member");
+        members.into_iter().try_for_each(|member| member.close(false))
     }
 
     fn topics(&self) -> Result<()> {
