@@ -63,6 +63,12 @@ impl Broker {
         machine::cpu_seconds(self.child.id())
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Resident memory, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> f64 {
@@ -91,6 +97,43 @@ impl Drop for Broker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A Kafka that the runner has started and stopped (SIGSTOP), so that it costs nothing until its turn.
+pub struct Kafka {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Its process id.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+}
+
+impl Kafka {
+    /// Lets it run, until this is dropped.
+    ///
+    /// # Errors
+    /// Where `BARELOG_KAFKA` does not name one as ADDRESS,PID,VERSION.
+    pub fn resume() -> Result<Self> {
+        let told =
+            std::env::var("BARELOG_KAFKA").context("BARELOG_KAFKA names no Kafka; cargo xtask bench starts one")?;
+        let mut parts = told.split(',');
+        let mut part = || parts.next().with_context(|| format!("BARELOG_KAFKA is {told}, not ADDRESS,PID,VERSION"));
+        let kafka = Self { address: part()?.parse()?, pid: part()?.parse()?, version: part()?.to_string() };
+        kafka.signal("-CONT")?;
+        Ok(kafka)
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let status = Command::new("kill").args([signal, &self.pid.to_string()]).status()?;
+        if status.success() { Ok(()) } else { bail!("kill {signal} {} ended with {status}", self.pid) }
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        let _ = self.signal("-STOP");
     }
 }
 

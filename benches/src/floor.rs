@@ -84,6 +84,36 @@ impl Scratch {
         Ok(times)
     }
 
+    /// Reads `total` bytes from the front in pieces of `piece` with `depth` in flight; seconds.
+    pub fn read(&self, total: u64, piece: usize, depth: usize) -> Result<f64> {
+        let mut ring = IoUring::new(64)?;
+        let mut memory: Vec<Aligned> = (0..depth).map(|_| Aligned::new(piece)).collect();
+        let pieces = total.min(self.len) / piece as u64;
+        let (started, mut asked, mut done) = (Instant::now(), 0u64, 0u64);
+        let mut free: Vec<usize> = (0..depth).collect();
+        while done < pieces {
+            while asked < pieces
+                && let Some(slot) = free.pop()
+            {
+                let block = memory[slot].slice().as_mut_ptr();
+                let entry = opcode::Read::new(types::Fd(self.file.as_raw_fd()), block, u32::try_from(piece)?)
+                    .offset(asked * piece as u64)
+                    .build()
+                    .user_data(slot as u64);
+                // SAFETY: the block lives until the loop has seen all completions; a slot is used again only after its own.
+                unsafe { ring.submission().push(&entry) }.context("the submission queue is full")?;
+                asked += 1;
+            }
+            ring.submit_and_wait(1)?;
+            for entry in ring.completion() {
+                ensure!(usize::try_from(entry.result()) == Ok(piece), "read: {}", entry.result());
+                free.push(usize::try_from(entry.user_data())?);
+                done += 1;
+            }
+        }
+        Ok(started.elapsed().as_secs_f64())
+    }
+
     /// Writes `total` bytes in groups of `group` with `depth` in flight and one coalesced flush at a time, the way the journal
     /// does; seconds.
     pub fn grouped(&self, total: u64, group: usize, depth: usize) -> Result<f64> {

@@ -2,8 +2,14 @@
 //! cost without a broker. Nothing here is shipped.
 
 pub mod broker;
+pub mod cold;
+pub mod crowd;
 pub mod floor;
+pub mod group;
+pub mod hot;
+pub mod journal;
 pub mod machine;
 pub mod raw;
 pub mod rd;
 pub mod scale;
+pub mod strain;

@@ -1,6 +1,9 @@
 //! What was measured on: a number without its machine says nothing.
 
 use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
 
 /// Seconds of CPU that a process has used, user and system, from `/proc/PID/stat`; clock ticks of 10 ms.
 #[must_use]
@@ -32,6 +35,70 @@ fn clock_seconds(clock: libc::clockid_t) -> f64 {
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(result, 0, "the CPU clocks exist");
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Lets the calling thread's sleeps end when they are due, not up to 50 µs later, as the kernel does to save wake-ups.
+#[allow(unsafe_code, reason = "a setting of the calling thread")]
+pub fn sleep_exactly() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64, 0u64, 0u64, 0u64) };
+}
+
+/// Milliseconds that a fixed amount of work takes now on one core: between the runs it says how quiet the machine is.
+#[must_use]
+pub fn spin_ms() -> f64 {
+    let started = std::time::Instant::now();
+    let mut state = 1u64;
+    for i in 0..20_000_000u64 {
+        state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+    }
+    std::hint::black_box(state);
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+/// A bound on the CPU of a process, in a control group of its own (version 1 or 2) that goes when this is dropped.
+pub struct CpuQuota {
+    group: PathBuf,
+    parent: PathBuf,
+    pid: u32,
+}
+
+impl CpuQuota {
+    /// Bounds the process to `cores` of CPU.
+    ///
+    /// # Errors
+    /// Where control groups cannot be made: it takes root.
+    pub fn of(pid: u32, cores: f64) -> Result<Self> {
+        const PERIOD_US: f64 = 20_000.0;
+        let version_1 = PathBuf::from("/sys/fs/cgroup/cpu");
+        let old = version_1.join("cpu.cfs_quota_us").exists() || version_1.join("cgroup.procs").exists();
+        let parent = if old { version_1 } else { PathBuf::from("/sys/fs/cgroup") };
+        let group = parent.join(format!("barelog-bench-{pid}"));
+        fs::create_dir(&group).with_context(|| format!("cannot make the control group {}", group.display()))?;
+        let quota = Self { group, parent, pid };
+        let us = (cores * PERIOD_US).round();
+        if old {
+            quota.set("cpu.cfs_period_us", &format!("{PERIOD_US:.0}"))?;
+            quota.set("cpu.cfs_quota_us", &format!("{us:.0}"))?;
+        } else {
+            quota.set("cpu.max", &format!("{us:.0} {PERIOD_US:.0}"))?;
+        }
+        quota.set("cgroup.procs", &pid.to_string())?;
+        Ok(quota)
+    }
+
+    fn set(&self, file: &str, value: &str) -> Result<()> {
+        let path = self.group.join(file);
+        fs::write(&path, value).with_context(|| format!("cannot write {value} to {}", path.display()))
+    }
+}
+
+impl Drop for CpuQuota {
+    fn drop(&mut self) {
+        // A group is removed when nobody is in it.
+        let _ = fs::write(self.parent.join("cgroup.procs"), self.pid.to_string());
+        let _ = fs::remove_dir(&self.group);
+    }
 }
 
 /// Seconds that the hypervisor took from this machine since boot.

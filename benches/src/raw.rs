@@ -95,6 +95,22 @@ impl RawClient {
         Ok(())
     }
 
+    /// Deletes a topic (DeleteTopics v1).
+    pub fn delete_topic(&mut self, topic: &str) -> Result<()> {
+        let request = self.request(20, 1, |out| {
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(30_000i32.to_be_bytes());
+        });
+        self.stream.write_all(&request)?;
+        let at = 4 + 4 + 4 + 2 + topic.len();
+        let response = self.read()?;
+        let code = response.get(at..at + 2).context("a short response")?;
+        let code = i16::from_be_bytes([code[0], code[1]]);
+        ensure!(code == 0, "DeleteTopics: error {code}");
+        Ok(())
+    }
+
     /// A Produce v7 request, acks=all, of one batch to one partition; may be sent again and again.
     pub fn produce_request(&mut self, topic: &str, partition: i32, batch: &[u8]) -> Vec<u8> {
         self.request(0, 7, |out| {
@@ -140,12 +156,20 @@ impl RawClient {
 
     /// Fetches (v11) every partition from offset 0 until `records` records were seen; bytes of record batches.
     pub fn drain(&mut self, topic: &str, partitions: i32, records: u64) -> Result<u64> {
-        let mut offsets = vec![0i64; usize::try_from(partitions)?];
+        self.drain_from(topic, 0, &mut vec![0i64; usize::try_from(partitions)?], records)
+    }
+
+    /// The same of one partition.
+    pub fn drain_one(&mut self, topic: &str, partition: i32, records: u64) -> Result<u64> {
+        self.drain_from(topic, partition, &mut [0i64], records)
+    }
+
+    fn drain_from(&mut self, topic: &str, first: i32, offsets: &mut [i64], records: u64) -> Result<u64> {
         let (mut seen, mut bytes) = (0u64, 0u64);
         let deadline = Instant::now() + Duration::from_secs(300);
         while seen < records {
             ensure!(Instant::now() < deadline, "only {seen} of {records} records within five minutes");
-            let (more, of) = self.fetch(topic, &mut offsets)?;
+            let (more, of) = self.fetch_from(topic, first, offsets)?;
             seen += more;
             bytes += of;
         }
@@ -155,7 +179,12 @@ impl RawClient {
     /// One Fetch (v11, waits up to 500 ms) of every partition from the offsets on, which move behind what came: records, and
     /// bytes of record batches.
     pub fn fetch(&mut self, topic: &str, offsets: &mut [i64]) -> Result<(u64, u64)> {
-        let request = self.fetch_request(topic, offsets);
+        self.fetch_from(topic, 0, offsets)
+    }
+
+    /// The same of the partitions from number `first` on.
+    fn fetch_from(&mut self, topic: &str, first: i32, offsets: &mut [i64]) -> Result<(u64, u64)> {
+        let request = self.fetch_request(topic, first, offsets);
         self.stream.write_all(&request)?;
         let name = topic.len();
         let (mut seen, mut bytes) = (0, 0);
@@ -163,7 +192,7 @@ impl RawClient {
         let mut at = 4 + 4 + 2 + 4 + 4 + 2 + name + 4;
         for _ in 0..offsets.len() {
             let head = response.get(at..at + 4 + 2 + 24).context("a short Fetch response")?;
-            let partition = usize::try_from(i32::from_be_bytes(head[..4].try_into()?))?;
+            let partition = usize::try_from(i32::from_be_bytes(head[..4].try_into()?) - first)?;
             let code = i16::from_be_bytes([head[4], head[5]]);
             ensure!(code == 0, "Fetch: error {code}");
             let aborted = i32::from_be_bytes(response[at + 30..at + 34].try_into()?).max(0);
@@ -191,7 +220,7 @@ impl RawClient {
         Ok(Self { stream: self.stream.try_clone()?, correlation: 0, response: Vec::new() })
     }
 
-    fn fetch_request(&mut self, topic: &str, offsets: &[i64]) -> Vec<u8> {
+    fn fetch_request(&mut self, topic: &str, first: i32, offsets: &[i64]) -> Vec<u8> {
         self.request(1, 11, |out| {
             out.extend((-1i32).to_be_bytes());
             out.extend(500i32.to_be_bytes());
@@ -203,8 +232,8 @@ impl RawClient {
             out.extend(1i32.to_be_bytes());
             string(out, topic);
             out.extend(u32::try_from(offsets.len()).unwrap_or(0).to_be_bytes());
-            for (partition, offset) in offsets.iter().enumerate() {
-                out.extend(u32::try_from(partition).unwrap_or(0).to_be_bytes());
+            for (partition, offset) in (first..).zip(offsets) {
+                out.extend(partition.to_be_bytes());
                 out.extend((-1i32).to_be_bytes());
                 out.extend(offset.to_be_bytes());
                 out.extend((-1i64).to_be_bytes());

@@ -28,6 +28,7 @@ pub fn end_to_end(address: SocketAddr, topic: &str, rate: u64, seconds: u64, siz
     let due = |i: u64| started + Duration::from_nanos(i * 1_000_000_000 / rate);
     std::thread::scope(|scope| -> Result<Vec<f64>> {
         let sending = scope.spawn(move || -> Result<()> {
+            machine::sleep_exactly();
             for i in 0..count {
                 let wait = due(i).saturating_duration_since(Instant::now());
                 if !wait.is_zero() {

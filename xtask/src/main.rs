@@ -1,9 +1,10 @@
-//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | sim | powercut | fuzz | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
 mod clients;
 mod codegen;
+mod counts;
 mod fuzz;
 mod powercut;
 mod run;
@@ -28,6 +29,7 @@ cargo xtask COMMAND
   fuzz     [TARGET…] [--seconds N] [--minimize]  hostile input by libFuzzer, from fuzz/corpus/ on (needs a C++ compiler);
            --seed-corpora: only write the first inputs anew
   bench    the benchmark table, into docs/benchmarks/ (run it when nothing else runs)
+  counts   instructions of the hot steps against benches/baseline.json; --bless: make that anew
   bless    rewrite generated documents and golden files
   codegen  rewrite protocol/src/generated/ from Kafka's message schemas (needs Maven)
 ";
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some("powercut") => powercut::powercut(&args[1..]),
         Some("fuzz") => fuzz::fuzz(&args[1..]),
         Some("bench") => test::bench(&args[1..]),
+        Some("counts") => counts::counts(&args[1..]),
         Some("bless") => test::bless(),
         Some("codegen") => codegen::codegen(),
         Some("help" | "--help" | "-h") => {

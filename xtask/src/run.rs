@@ -11,6 +11,11 @@ pub fn root() -> PathBuf {
     manifest.parent().expect("xtask lies in the workspace").into()
 }
 
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// A command in the workspace's folder, without standard input.
 pub fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{cargo, command, output, root, run, which};
+use crate::run::{cargo, command, output, root, run, target, which};
+use crate::tidy;
 
 /// A program and the Debian package that brings it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -86,6 +87,7 @@ pub fn command_line(args: &[String]) -> Result<()> {
 /// Installs what is missing.
 pub fn setup() -> Result<()> {
     packages(PROGRAMS)?;
+    bare_target()?;
     python_clients()?;
     java_clients()
 }
@@ -93,6 +95,21 @@ pub fn setup() -> Result<()> {
 /// Installs what fuzzing needs.
 pub fn fuzzing() -> Result<()> {
     packages(FUZZ_PROGRAMS)
+}
+
+/// Installs what counts instructions.
+pub fn counting() -> Result<()> {
+    packages(&[("valgrind", "valgrind")])
+}
+
+/// The standard library's `core` and `alloc` for [`tidy::BARE_TARGET`].
+fn bare_target() -> Result<()> {
+    let libraries = output(&mut command("rustc", &["--print", "target-libdir", "--target", tidy::BARE_TARGET]))?;
+    if PathBuf::from(libraries.trim()).is_dir() {
+        return Ok(());
+    }
+    run(&mut command("rustup", &["target", "add", tidy::BARE_TARGET]))
+        .with_context(|| format!("the Rust target {} is missing; where rustup is not: install it", tidy::BARE_TARGET))
 }
 
 /// Installs and compiles what is missing of all clients.
@@ -235,9 +252,8 @@ fn go() -> Result<String> {
 /// An example of the benchmarks, which have the rdkafka crate already.
 fn rust_program() -> Result<()> {
     run(&mut cargo(&["build", "--quiet", "--package", "barelog-benches", "--example", "scenarios"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     std::fs::create_dir_all(built())?;
-    std::fs::copy(target.join("debug/examples/scenarios"), built().join("rust")).context("the rdkafka program")?;
+    std::fs::copy(target().join("debug/examples/scenarios"), built().join("rust")).context("the rdkafka program")?;
     Ok(())
 }
 

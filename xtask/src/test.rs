@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{cargo, root, run, which};
+use crate::run::{cargo, root, run, target, which};
 use crate::{setup, sim, tidy};
 
 /// Seeds of the simulator in a full test run, all levels together.
@@ -21,6 +21,7 @@ pub fn test() -> Result<()> {
     let started = Instant::now();
     step("setup", setup::setup)?;
     step("tidy", tidy::quick)?;
+    step("pure crates for a target without an operating system", tidy::bare)?;
     step("build with only cargo, rustc and cc on PATH", bare_build)?;
     step("unit, property and simulation tests", || {
         run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--exclude", "barelog"])
@@ -49,10 +50,6 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 /// The release binary that [`bare_build`] made.
 fn binary() -> PathBuf {
     target().join("release/barelog")
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Tells tests where the binary and the clients are.

@@ -32,6 +32,24 @@ const PURE: &[&str] =
 /// A file over this length says in its first lines why.
 const LINES_MAX: usize = 900;
 
+/// A target without an operating system: what builds for it has no sockets, clocks, threads or files to call.
+pub const BARE_TARGET: &str = "x86_64-unknown-none";
+
+/// Builds the pure crates for [`BARE_TARGET`].
+pub fn bare() -> Result<()> {
+    let mut args = vec!["check", "--quiet", "--target", BARE_TARGET];
+    let names: Vec<String> = PURE.iter().map(|path| package(path)).collect();
+    for name in &names {
+        args.extend(["--package", name]);
+    }
+    run(&mut cargo(&args))
+}
+
+/// The package of a crate's folder.
+fn package(path: &str) -> String {
+    format!("barelog-{}", path.rsplit('/').next().unwrap_or(path))
+}
+
 /// Everything.
 pub fn tidy() -> Result<()> {
     quick()?;

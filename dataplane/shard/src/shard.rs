@@ -160,10 +160,11 @@ impl<P: Ports> Shard<P> {
         busy |= self.serve_appends(now);
         self.store.pump(now, &mut self.backends.arena, &mut self.effects);
         busy |= self.route_effects(now);
-        busy |= self.retry_reads(now);
-        busy |= self.retry_commands(now);
+        // Acknowledgements first: what is sent is sent in this order, and a crowd of readers waits behind every record.
         busy |= self.settle_appends(now);
         busy |= self.settle_moves(now);
+        busy |= self.retry_reads(now);
+        busy |= self.retry_commands(now);
         busy |= self.route_effects(now);
         busy |= self.outbox.flush(&mut self.backends.neighbours);
         busy |= self.open_gates();

@@ -1,80 +1,22 @@
-//! `cargo xtask bench`: one run, everything beside its floor, as Markdown and JSON under `docs/benchmarks/`.
-#![allow(clippy::print_stdout, reason = "it is a program")]
+//! What a record costs in a steady state, beside floors of the same bytes: bulk, one in flight, shards.
 
-use std::fmt::Write as _;
-use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use benches::broker::Broker;
+use benches::broker::{Broker, Kafka};
 use benches::floor::{self, Scratch};
 use benches::raw::{self, RawClient};
-use benches::{machine, rd, scale};
+use benches::{journal, machine, rd};
 use serde_json::json;
 
-const SIZE: usize = 1024;
-const PARTITIONS: i32 = 8;
-const WRITES: &str = "barelog_device_writes_total";
-const CROSSED: &str = "barelog_shard_messages_total";
+use crate::{Bench, CROSSED, PARTITIONS, SIZE, WRITES, us};
 
-/// One line of the table.
-struct Row {
-    what: String,
-    value: String,
-    beside: String,
-    json: serde_json::Value,
-}
-
-struct Bench {
-    folder: tempfile::TempDir,
-    rows: Vec<Row>,
-    records: u64,
-    runs: usize,
-}
-
-fn main() -> Result<()> {
-    let mut args = std::env::args().skip(1);
-    let (mut records, mut runs) = (1_000_000u64, 3usize);
-    while let Some(flag) = args.next() {
-        let value = args.next().with_context(|| format!("{flag} needs a value"))?;
-        match flag.as_str() {
-            "--records" => records = value.parse()?,
-            "--runs" => runs = value.parse()?,
-            _ => anyhow::bail!("usage: cargo xtask bench [--records N] [--runs N]"),
-        }
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("benches lies in the workspace")?;
-    std::fs::create_dir_all(root.join("target/bench"))?;
-    let folder = tempfile::tempdir_in(root.join("target/bench"))?;
-    let mut bench = Bench { folder, rows: Vec::new(), records, runs };
-    let (started, steal) = (Instant::now(), machine::steal_seconds());
-    bench.all()?;
-    let steal = 100.0 * (machine::steal_seconds() - steal) / started.elapsed().as_secs_f64();
-    bench.write(&root.join("docs/benchmarks"), steal)
-}
-
-fn us(ns: f64) -> String {
-    format!("{:.0} µs", ns / 1000.0)
-}
+/// Longer than a journal takes to find out that nothing in an extent lives, and to give it back.
+const FREEING: Duration = Duration::from_secs(5);
 
 impl Bench {
-    fn row(&mut self, what: &str, value: String, beside: String, json: serde_json::Value) {
-        println!("{what}: {value} ({beside})");
-        self.rows.push(Row { what: what.into(), value, beside, json });
-    }
-
-    fn all(&mut self) -> Result<()> {
-        let scratch = Scratch::new(self.folder.path(), 1 << 30)?;
-        self.device(&scratch)?;
-        self.bulk(&scratch)?;
-        self.latency(&scratch)?;
-        self.shards()?;
-        self.crossing()?;
-        self.scale()
-    }
-
     /// The device without a broker.
-    fn device(&mut self, scratch: &Scratch) -> Result<()> {
+    pub(crate) fn device(&mut self, scratch: &Scratch) -> Result<()> {
         let mut rates = Vec::new();
         for _ in 0..self.runs {
             rates.push(1024.0 / scratch.grouped(1 << 30, 256 << 10, 4)?);
@@ -82,11 +24,46 @@ impl Bench {
         let rate = machine::median(&mut rates);
         let what = "raw device, 256 KiB groups, 4 in flight, coalesced flush";
         self.row(what, format!("{rate:.0} MiB/s"), "durable".into(), json!({"mib_per_s": rate}));
+        self.journal(scratch)
+    }
+
+    /// The journal alone beside the device alone, the same writes and as many in flight.
+    fn journal(&mut self, scratch: &Scratch) -> Result<()> {
+        const COMMITS: u64 = 20_000;
+        let sums = dataplane::checksums::fast();
+        let (large, small) = (raw::batch(60, SIZE, &sums), raw::batch(1, SIZE, &sums));
+        let (mut ratio, mut rates) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for _ in 0..self.runs {
+            let mut bare = journal::Bare::create(self.folder.path(), 2 << 30)?;
+            bare.bulk(&large, 256 << 20)?; // the first pass over the memory pays for its pages
+            let raw = 1024.0 / scratch.grouped(1 << 30, 256 << 10, 4)?;
+            let ours = 1024.0 / bare.bulk(&large, 1 << 30)?;
+            ratio[0].push(ours / raw);
+            rates[0].push(ours);
+            let raw = COMMITS as f64 / scratch.grouped(COMMITS * 4096, 4096, 4)?;
+            let ours = COMMITS as f64 / bare.commits(&small, COMMITS)?;
+            ratio[1].push(ours / raw);
+            rates[1].push(ours);
+            let _ = std::fs::remove_file(self.folder.path().join("journal.device"));
+        }
+        let [ratio, rates] = [ratio, rates].map(|pair| pair.map(|mut values| machine::median(&mut values)));
+        self.row(
+            "journal alone, units of 256 KiB",
+            format!("{:.0} MiB/s", rates[0]),
+            format!("{:.0} % of the raw device", 100.0 * ratio[0]),
+            json!({"mib_per_s": rates[0], "ratio": ratio[0]}),
+        );
+        self.row(
+            "journal alone, units of 4 KiB",
+            format!("{:.1} k durable commits/s", rates[1] / 1000.0),
+            format!("{:.0} % of the raw device", 100.0 * ratio[1]),
+            json!({"commits_per_s": rates[1], "ratio": ratio[1]}),
+        );
         Ok(())
     }
 
     /// Produce and drain through librdkafka and raw, floors in between, alternating.
-    fn bulk(&mut self, scratch: &Scratch) -> Result<()> {
+    pub(crate) fn bulk(&mut self, scratch: &Scratch) -> Result<()> {
         let million = self.records as f64 / 1e6;
         let bytes = self.records * SIZE as u64 / (1 << 20) * (1 << 20);
         let gib = bytes as f64 / (1u64 << 30) as f64;
@@ -94,8 +71,9 @@ impl Bench {
         let names = [
             ("produce, librdkafka × 1", 0),
             ("produce, librdkafka × 4", 0),
-            ("drain, librdkafka", 1),
-            ("drain, raw reader", 1),
+            ("drain, librdkafka, from the device", 1),
+            ("drain, raw reader, from the device", 1),
+            ("drain, raw reader, from memory", 1),
             ("first produce of a fresh broker, librdkafka × 4", 0),
             ("first drain of a fresh broker, raw reader", 1),
         ];
@@ -116,19 +94,29 @@ impl Bench {
                 Ok(())
             };
             let mut client = RawClient::connect(broker.address)?;
-            for topic in ["fresh", "one", "four"] {
+            for topic in ["fresh", "expired", "one", "four", "recent"] {
                 client.create_topic(topic, PARTITIONS)?;
             }
             let records = self.records;
             // The first pass over the broker's memory pays for its pages: shown by itself.
-            measure(4, &mut || rd::produce_many(&bootstrap, "fresh", records, SIZE, 4).map(drop))?;
-            measure(5, &mut || client.drain("fresh", PARTITIONS, records).map(drop))?;
+            measure(5, &mut || rd::produce_many(&bootstrap, "fresh", records, SIZE, 4).map(drop))?;
+            measure(6, &mut || client.drain("fresh", PARTITIONS, records).map(drop))?;
+            // What follows is a broker that has run for a while: extents come back from what has expired, and need no zeros.
+            rd::produce_many(&bootstrap, "expired", 5 * records / 2, SIZE, 4)?;
+            for topic in ["fresh", "expired"] {
+                client.delete_topic(topic)?;
+            }
+            std::thread::sleep(FREEING);
             let (writes_before, produced) = (broker.metric(WRITES).unwrap_or(0.0), 2.0 * records as f64);
             measure(0, &mut || rd::produce(&bootstrap, "one", records, SIZE).map(drop))?;
             measure(1, &mut || rd::produce_many(&bootstrap, "four", records, SIZE, 4).map(drop))?;
             measure(2, &mut || rd::drain(&bootstrap, "one", PARTITIONS, records).map(drop))?;
             measure(3, &mut || client.drain("one", PARTITIONS, records).map(drop))?;
-            let writes = broker.metric(WRITES).unwrap_or(0.0) - writes_before;
+            let written = broker.metric(WRITES).unwrap_or(0.0);
+            // An eighth of the records fits the cache of the log's tail.
+            rd::produce_many(&bootstrap, "recent", records / 8, SIZE, 4)?;
+            measure(4, &mut || (0..8).try_for_each(|_| client.drain("recent", PARTITIONS, records / 8).map(drop)))?;
+            let writes = written - writes_before;
             ensure!(writes > 0.0, "the broker counts no device writes");
             per_write.push(produced / writes);
             drop(broker);
@@ -169,8 +157,44 @@ impl Bench {
         Ok(())
     }
 
+    /// A real Kafka with the same load. It acknowledges what lies in the page cache: nothing is flushed.
+    pub(crate) fn kafka(&mut self) -> Result<()> {
+        let kafka = Kafka::resume()?;
+        let mut client = RawClient::connect(kafka.address)?;
+        let (bootstrap, records) = (kafka.address.to_string(), self.records);
+        let million = records as f64 / 1e6;
+        let (mut cpu, mut rate) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        // The first runs warm its compiler.
+        for run in 0..self.runs + 2 {
+            let topic = format!("kafka-{run}");
+            client.create_topic(&topic, PARTITIONS)?;
+            for side in 0..2 {
+                let (started, before) = (Instant::now(), machine::cpu_seconds(kafka.pid));
+                if side == 0 {
+                    rd::produce_many(&bootstrap, &topic, records, SIZE, 4)?;
+                } else {
+                    client.drain(&topic, PARTITIONS, records)?;
+                }
+                if run >= 2 {
+                    cpu[side].push((machine::cpu_seconds(kafka.pid) - before) / million);
+                    rate[side].push(records as f64 / started.elapsed().as_secs_f64());
+                }
+            }
+        }
+        for (side, what) in ["produce, librdkafka × 4", "drain, raw reader"].into_iter().enumerate() {
+            let (cpu, rate) = (machine::median(&mut cpu[side]), machine::median(&mut rate[side]));
+            self.row(
+                &format!("Kafka {}, {what}", kafka.version),
+                format!("{cpu:.2} broker CPU-s/M, {:.0} k records/s", rate / 1000.0),
+                "page cache, not flushed".into(),
+                json!({"cpu_s_per_million": cpu, "records_per_s": rate}),
+            );
+        }
+        Ok(())
+    }
+
     /// One record in flight, beside what it cannot be faster than.
-    fn latency(&mut self, scratch: &Scratch) -> Result<()> {
+    pub(crate) fn latency(&mut self, scratch: &Scratch) -> Result<()> {
         const COUNT: usize = 5_000;
         let dir = self.folder.path().join("latency");
         let broker = Broker::start(&dir, &[])?;
@@ -207,7 +231,7 @@ impl Bench {
     }
 
     /// One, two and four shards on this machine.
-    fn shards(&mut self) -> Result<()> {
+    pub(crate) fn shards(&mut self) -> Result<()> {
         let records = self.records / 2;
         for shards in ["1", "2", "4"] {
             let (mut cpu, mut rate) = (Vec::new(), Vec::new());
@@ -240,7 +264,7 @@ impl Bench {
 
     /// What it costs that a partition lives on another shard than the connection: the same raw producer on a partition of its
     /// own shard and on one of the other shard, one after the other.
-    fn crossing(&mut self) -> Result<()> {
+    pub(crate) fn crossing(&mut self) -> Result<()> {
         const BATCH: usize = 100;
         let dir = self.folder.path().join("crossing");
         let broker = Broker::start(&dir, &["--shards", "2"])?;
@@ -277,104 +301,6 @@ impl Bench {
                 json!({"cpu_s_per_million": cpu, "ns": acked}),
             );
         }
-        Ok(())
-    }
-
-    /// What many of something cost.
-    fn scale(&mut self) -> Result<()> {
-        let dir = |name: &str| self.folder.path().join(name);
-        let broker = Broker::start(&dir("e2e"), &[])?;
-        let mut warm = RawClient::connect(broker.address)?;
-        warm.create_topic("fresh", PARTITIONS)?;
-        rd::produce_many(&broker.bootstrap(), "fresh", self.records, SIZE, 4)?;
-        let mut spreads = [Vec::new(), Vec::new(), Vec::new()];
-        for run in 0..self.runs {
-            let times = scale::end_to_end(broker.address, &format!("e{run}"), 10_000, 10, SIZE)?;
-            for (values, permille) in spreads.iter_mut().zip([500, 990, 999]) {
-                values.push(times[times.len() * permille / 1000]);
-            }
-        }
-        drop(broker);
-        let [p50, p99, p999] = spreads.map(|mut values| machine::median(&mut values));
-        let restart = scale::restart(&dir("restart"), 10_000, 4 * self.records, SIZE)?;
-        let tailing = scale::tailing(&dir("tailing"), 20, 5_000, SIZE)?;
-        let (alone, among, memory) = scale::idle_connections(&dir("idle"), 10_000, self.records / 2, SIZE)?;
-        let mut steps = Vec::new();
-        for count in [10, 1_000, 10_000, 100_000] {
-            let folder = dir(&format!("p-{count}"));
-            steps.push((count, scale::partitions(&folder, count, self.records / 5, SIZE)?));
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        self.row(
-            "end to end at 10 k records/s, open loop, p50",
-            us(p50),
-            format!("p99 {}, p99.9 {}", us(p99), us(p999)),
-            json!({"p50_ns": p50, "p99_ns": p99, "p999_ns": p999}),
-        );
-        self.row(
-            &format!("restart after SIGKILL, {:.1} GiB in 10 k partitions", 4.0 * self.records as f64 / 1_048_576.0),
-            format!("{restart:.2} s"),
-            "to serving".into(),
-            json!({"seconds": restart}),
-        );
-        self.row(
-            "20 readers of one log's tail: produce p50, one in flight",
-            us(tailing.among),
-            format!(
-                "{:.2} × without them; {:.1} × the bytes out, {:.0} device reads",
-                tailing.among / tailing.alone,
-                tailing.out,
-                tailing.reads
-            ),
-            json!({"ns": tailing.among, "ratio": tailing.among / tailing.alone, "bytes_out": tailing.out, "device_reads": tailing.reads}),
-        );
-        self.row(
-            "10 k idle connections: produce, batches of 100, one in flight",
-            format!("{:.0} k records/s", among / 1000.0),
-            format!("{:.2} × without them, {:.1} KiB each", among / alone, memory / 1024.0),
-            json!({"records_per_s": among, "ratio": among / alone, "bytes_each": memory}),
-        );
-        let first = steps[0].1.cpu;
-        for (count, step) in steps {
-            self.row(
-                &format!("{count} partitions, batches of 10"),
-                format!("{:.2} broker CPU-s/M, {:.0} k records/s", step.cpu, step.rate / 1000.0),
-                format!(
-                    "{:.2} × that at 10; created in {:.2} s, {:.0} B each, Metadata of all {:.0} ms",
-                    step.cpu / first,
-                    step.create,
-                    step.memory,
-                    step.metadata.0 * 1000.0
-                ),
-                json!({"cpu_s_per_million": step.cpu, "ratio": step.cpu / first, "create_s": step.create, "bytes_each": step.memory,
-                       "metadata_s": step.metadata.0, "metadata_bytes": step.metadata.1}),
-            );
-        }
-        Ok(())
-    }
-
-    fn write(&self, folder: &Path, steal: f64) -> Result<()> {
-        std::fs::create_dir_all(folder)?;
-        let machine = machine::describe(self.folder.path());
-        ensure!(!self.rows.is_empty(), "nothing was measured");
-        let mut text = String::from(
-            "# Benchmarks\n\n`cargo xtask bench` wrote this table: medians over alternating runs in one run of the program. Every acknowledged record is \
-                                     durable (flushed); floors are measured in the same run.\n\n",
-        );
-        let _ = writeln!(
-            text,
-            "Machine: {machine}. Stolen time {steal:.1} %. Records of {SIZE} B, {} per run, {} runs, {PARTITIONS} partitions. Clients and broker share the cores.\n",
-            self.records, self.runs
-        );
-        text.push_str("| what | median | beside it |\n|---|---|---|\n");
-        let mut rows = Vec::new();
-        for row in &self.rows {
-            let _ = writeln!(text, "| {} | {} | {} |", row.what, row.value, row.beside);
-            rows.push(json!({"what": row.what, "figures": row.json}));
-        }
-        std::fs::write(folder.join("table.md"), text)?;
-        let all = json!({"machine": machine, "steal_percent": steal, "records": self.records, "runs": self.runs, "rows": rows});
-        std::fs::write(folder.join("table.json"), serde_json::to_string_pretty(&all)? + "\n")?;
         Ok(())
     }
 }
