@@ -240,8 +240,8 @@ fn cut_again_and_again(layout: Layout, shards: u16, seed: u64) {
     let mut random = Random::new(seed);
     // Most points lie where the broker serves, some where it makes the data directory.
     let mut points: Vec<u64> = (0..cuts)
-        .map(|n| match n % 8 {
-            7 => random.below(recording.created),
+        .map(|n| match n % 6 {
+            5 => random.below(recording.created),
             _ => recording.created + random.below(entries - recording.created + 1),
         })
         .collect();

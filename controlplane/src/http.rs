@@ -41,6 +41,8 @@ pub struct DeviceSpace {
     pub total_bytes: u64,
     /// Bytes that records may still take.
     pub free_bytes: u64,
+    /// Producers are refused until more of it is free.
+    pub full: bool,
 }
 
 /// How far a group is behind in a partition.
@@ -210,9 +212,9 @@ async fn get_metrics(State(state): State<Arc<HttpState>>, Query(query): Query<Me
 /// The body of `/health`.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct HealthReport {
-    /// `ok` or `degraded`.
+    /// `ok`; `full`: producers are refused on some device, all else goes on; `degraded`: something does not work.
     pub status: String,
-    /// One sentence for each trouble; empty when all is well.
+    /// One sentence for each trouble or full device; empty when all is well.
     pub reasons: Vec<String>,
 }
 
@@ -232,8 +234,18 @@ async fn get_health(State(state): State<Arc<HttpState>>) -> Response {
             _ => {}
         }
     }
-    let (code, status) =
-        if reasons.is_empty() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "degraded") };
+    let is_degraded = !reasons.is_empty();
+    let full = state.observed.devices().into_iter().filter(|device| device.full).map(|device| device.path);
+    reasons.extend(full.map(|path| {
+        format!("device {path} is full, producers are refused: delete records or topics, or give it more room")
+    }));
+    // Whoever asks this restarts a broker, or sends no clients to it. Neither helps a full device, which reads and deletions still
+    // need: that is told and does not fail.
+    let (code, status) = match (is_degraded, reasons.is_empty()) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
+        (false, false) => (StatusCode::OK, "full"),
+        (false, true) => (StatusCode::OK, "ok"),
+    };
     (code, axum::Json(HealthReport { status: status.to_owned(), reasons })).into_response()
 }
 

@@ -150,6 +150,8 @@ pub struct SpaceStats {
     pub free_bytes: Counter,
     /// Bytes of extents that journals hold.
     pub used_bytes: Counter,
+    /// 1 while appends get no extents.
+    pub full: Counter,
     /// Extents written ahead.
     pub extents_ready: Counter,
     /// Bytes of zeros written.
@@ -256,6 +258,22 @@ impl Device {
         let now = Instant::now();
         let since = self.taken.map_or(Duration::from_secs(3600), |(before, _)| now - before);
         self.taken = Some((now, since));
+    }
+
+    /// Tells that the device is full, or is no longer, once each.
+    fn publish_full(&self) {
+        let (pool, stats) = (&self.kept.pool, &self.kept.stats);
+        if pool.is_full() == (stats.full.get() == 1) {
+            return;
+        }
+        let path = self.kept.storage.device().path().display();
+        stats.full.set(u64::from(pool.is_full()));
+        if pool.is_full() {
+            let why = "producers are refused with POLICY_VIOLATION until records or topics are deleted or retention frees some";
+            tracing::warn!(device = %path, "the device is full: {why}");
+        } else {
+            tracing::info!(device = %path, free_mib = pool.free_bytes() >> 20, "the device has room again: producers are served");
+        }
     }
 
     /// Bytes per second at which extents are taken, falling while none is.
@@ -420,6 +438,7 @@ impl Keeper {
             stats.free_bytes.set(device.kept.pool.free_bytes());
             stats.used_bytes.set(counts.used as u64 * device.kept.extent_len);
             stats.extents_ready.set(counts.ready as u64);
+            device.publish_full();
         }
     }
 }

@@ -126,6 +126,7 @@ impl Plan {
             extents_max: self.extents_max,
             ahead: 2,
             reserve: 2,
+            resume: 0,
         }
     }
 }

@@ -262,6 +262,7 @@ fn a_pool_never_hands_out_one_extent_twice_and_ends_where_the_device_does() {
             extents_max: 10,
             ahead: 2,
             reserve: 2,
+            resume: 0,
         };
         let mut pool = Pool::new(config, [Initial::Blank; 2], 0);
         let (mut out, mut last) = (Vec::new(), 0);

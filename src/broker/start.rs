@@ -255,6 +255,7 @@ impl ShardParts {
 
 fn wire(config: &BrokerConfig, sockets: Sockets, recovered: Recovered, level: LogLevel) -> Result<Running> {
     let Recovered { devices, stores, reports, metadata, image, checkpoints, hash_seed, control_stats } = recovered;
+    let closed = storage::closed(&reports);
     let profile = &config.profile;
     let addresses = sockets.kafka.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
     let metrics_address = sockets.http.local_addr()?;
@@ -334,6 +335,7 @@ fn wire(config: &BrokerConfig, sockets: Sockets, recovered: Recovered, level: Lo
     let control = Arc::new(Control::new(settings, store, links.clone(), control_stats, observed.clone()));
     let groups = Arc::new(Groups::start(config, &control));
     observed.see(groups.clone());
+    closed.into_iter().for_each(|reason| control.context().health.worsen(reason));
     let running = control.clone();
     runtime.spawn(async move { running.run(groups, heard).await });
     let (stop_http, stopped) = watch::channel(false);
@@ -412,6 +414,7 @@ impl Observed for Parts {
             path: path.display().to_string(),
             total_bytes: *total,
             free_bytes: stats.free_bytes.get(),
+            full: stats.full.get() == 1,
         };
         self.devices.iter().map(show).collect()
     }
@@ -425,7 +428,6 @@ impl Observed for Parts {
     }
 
     fn troubles(&self) -> Vec<String> {
-        // A full device is no reason to restart a broker: reads, deletes and retention go on. Its free space is a metric.
         Vec::new()
     }
 }

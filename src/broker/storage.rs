@@ -30,6 +30,10 @@ const STATE_PAIRS: u32 = 256;
 /// Extents of each device that only cleaning gets.
 const RESERVE: usize = 2;
 
+/// Once a device was full, this part of it must come free before producers get more. A 32nd: what retention frees at a time is
+/// more, and 512 MiB of 16 GiB last a while.
+const RESUME_PART: u64 = 32;
+
 /// How long a device that is in use is waited for.
 const IN_USE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -274,6 +278,7 @@ pub(super) fn kept(devices: &[Opened], reports: &[RecoveryReport]) -> Vec<KeptDe
             extents_max: opened.extents_max,
             ahead: AHEAD,
             reserve: RESERVE,
+            resume: usize::try_from(opened.extents_max / RESUME_PART).unwrap_or(usize::MAX),
         };
         KeptDevice {
             pool: Pool::new(config, initial, generation),
@@ -283,6 +288,15 @@ pub(super) fn kept(devices: &[Opened], reports: &[RecoveryReport]) -> Vec<KeptDe
         }
     };
     (0u16..).zip(devices).map(keep).collect()
+}
+
+/// Journals that a start could not open, one sentence each.
+pub(super) fn closed(reports: &[RecoveryReport]) -> Vec<String> {
+    let why = |report: &JournalReport| {
+        let reason = report.closed.as_ref()?;
+        Some(format!("journal {} stays closed, its partitions cannot be used: {reason}", report.journal.0))
+    };
+    reports.iter().flat_map(|report| &report.journals).filter_map(why).collect()
 }
 
 /// What an operator should know of a recovered journal; what is as usual is only for `debug`.

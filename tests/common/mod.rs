@@ -139,6 +139,18 @@ impl Broker {
         }
     }
 
+    /// Waits until `/health` answers, whatever it says; whether it does within `patience`.
+    pub fn wait_until_answering(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while http_get(self.http, "/health").is_none() {
+            if Instant::now() > deadline || self.child.try_wait().expect("a child can be asked").is_some() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
     pub fn log_text(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

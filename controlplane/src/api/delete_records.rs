@@ -1,9 +1,10 @@
 //! DeleteRecords: moves log starts, durably.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Offset;
-use base::message::{Outcome, ShardCommand};
+use base::message::{Outcome, Refusal, ShardCommand};
 use protocol::error::ErrorCode;
 use protocol::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
@@ -13,6 +14,10 @@ use super::Call;
 use crate::context::{Context, partition_of, refuse_internal, unexpected};
 use crate::errors::Failure;
 use crate::shards::{ShardError, side_by_side};
+
+/// How often a deletion that found no room is tried again, and how long after: 2 s, in which an extent is filled with zeros.
+const FULL_TRIES: u32 = 20;
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
     let request: DeleteRecordsRequest<'_> = call.request()?;
@@ -32,8 +37,20 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         let context = context.clone();
         async move {
             let partition = partition?;
-            let command = ShardCommand::MoveStart { partition: partition.id, to };
-            moved(context.shards.ask(partition.shard, command, bound).await)
+            let ask = || {
+                let command = ShardCommand::MoveStart { partition: partition.id, to };
+                context.shards.ask(partition.shard, command, bound)
+            };
+            let mut answer = ask().await;
+            // On a full device the first wish to delete is what asks for the room that is held back for it.
+            for _ in 0..FULL_TRIES {
+                if !matches!(answer, Err(ShardError::Refused(Refusal::Full))) {
+                    break;
+                }
+                tokio::time::sleep(FULL_PAUSE).await;
+                answer = ask().await;
+            }
+            moved(answer)
         }
     });
     let mut results = answers.await.into_iter();

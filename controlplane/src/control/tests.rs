@@ -6,6 +6,7 @@ mod hostile;
 mod offsets;
 mod versions;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -137,11 +138,21 @@ impl FakeLog {
     }
 }
 
+thread_local! {
+    /// Whether the device is full; a test and its bench share a thread.
+    pub(crate) static FULL: Cell<bool> = const { Cell::new(false) };
+}
+
 struct OneDevice;
 
 impl Observed for OneDevice {
     fn devices(&self) -> Vec<DeviceSpace> {
-        vec![DeviceSpace { path: "/data/device-0".to_owned(), total_bytes: 1 << 30, free_bytes: 1 << 29 }]
+        vec![DeviceSpace {
+            path: "/data/device-0".to_owned(),
+            total_bytes: 1 << 30,
+            free_bytes: 1 << 29,
+            full: FULL.with(Cell::get),
+        }]
     }
 
     fn committed(&self, _most: usize) -> Vec<Committed> {

@@ -97,6 +97,10 @@ static CONTROL_METRICS: &[ControlMetric] = control_metrics![
         |scrape, emit| scrape.devices.iter().try_for_each(|device| emit(&[&device.path], Value::Number(device.total_bytes)));
     "barelog_device_free" "bytes" "gauge" ["device"] "Bytes of a data device that records may still take.",
         |scrape, emit| scrape.devices.iter().try_for_each(|device| emit(&[&device.path], Value::Number(device.free_bytes)));
+    "barelog_device_full" "" "gauge" ["device"] "1 while producers are refused because a data device is full.",
+        |scrape, emit| {
+            scrape.devices.iter().try_for_each(|device| emit(&[&device.path], Value::Number(u64::from(device.full))))
+        };
     "barelog_topic_size" "bytes" "gauge" ["topic"] "Retained bytes of a topic's partitions.",
         |scrape, emit| scrape.by_topic(emit, |bounds| bounds.bytes);
     "barelog_partition_log_start" "" "gauge" ["topic" "partition"] "First offset that is kept.",

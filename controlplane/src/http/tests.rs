@@ -8,7 +8,7 @@ use base::Offset;
 use base::message::DamagedRange;
 
 use super::*;
-use crate::control::tests::{Bench, FakeLog};
+use crate::control::tests::{Bench, FULL, FakeLog};
 use crate::logging;
 
 struct Served {
@@ -141,6 +141,20 @@ async fn health_names_its_reasons() {
     let (status, report) = served.health().await;
     assert_eq!((status, report.status.as_str()), (503, "degraded"));
     assert_eq!(report.reasons, ["journal 3 takes no more appends: EIO"]);
+}
+
+#[tokio::test]
+async fn a_full_device_is_told_and_does_not_fail_health() {
+    let served = serve_bench().await;
+    FULL.set(true);
+    let (status, report) = served.health().await;
+    assert_eq!((status, report.status.as_str()), (200, "full"));
+    assert!(report.reasons.len() == 1 && report.reasons[0].contains("/data/device-0 is full"), "{report:?}");
+    let (_, metrics) = served.ask("GET", "/metrics", "").await;
+    assert!(metrics.contains("barelog_device_full{device=\"/data/device-0\"} 1\n"), "{metrics}");
+    served.bench.control.context().health.worsen("journal 3 takes no more appends: EIO".to_owned());
+    let (status, report) = served.health().await;
+    assert_eq!((status, report.status.as_str(), report.reasons.len()), (503, "degraded", 2));
 }
 
 #[tokio::test]

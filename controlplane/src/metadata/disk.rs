@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use base::{BrokerId, ClusterId};
@@ -140,10 +140,15 @@ impl MetadataFile {
         cluster: Option<ClusterId>,
         broker: Option<BrokerId>,
     ) -> Result<(Self, State), MetadataError> {
-        let file = open_file(path)?;
+        let (file, making) = open_or_begin(path)?;
         // A duplicated descriptor shares the lock, which lasts until the last one is closed.
         let storage = move || Ok(Box::new(WholeFile(file.try_clone()?)) as Box<dyn StorageBackend>);
-        Self::open_on(path, Box::new(storage), cluster, broker)
+        let opened = Self::open_on(path, Box::new(storage), cluster, broker)?;
+        if let Some(making) = making {
+            let named = fs::rename(making, path).and_then(|()| sync_folders(path));
+            named.map_err(|source| MetadataError::Io { path: path.to_owned(), source })?;
+        }
+        Ok(opened)
     }
 
     /// The same on any storage.
@@ -472,29 +477,46 @@ fn database_error(path: &Path, source: redb::Error) -> MetadataError {
     }
 }
 
-fn open_file(path: &Path) -> Result<File, MetadataError> {
+/// The file, locked; where there is none, an empty one and its name while it is made. It gets its own name when all of it is
+/// durable: a power cut before that leaves nothing that a start could take for a file that was harmed.
+fn open_or_begin(path: &Path) -> Result<(File, Option<PathBuf>), MetadataError> {
     let io_error = |source| MetadataError::Io { path: path.to_owned(), source };
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(io_error)?;
     }
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io_error)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Err(MetadataError::InUse(path.to_owned())),
-        Err(fs::TryLockError::Error(source)) => return Err(io_error(source)),
-    }
-    if file.metadata().map_err(io_error)?.len() == 0 {
-        // It is new, and its folders may be: their names must outlast a power cut as its bytes do.
-        let folders = path.ancestors().skip(1).take(3).filter(|folder| !folder.as_os_str().is_empty());
-        for (above, folder) in folders.enumerate() {
-            let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            // Those above are made by the broker too, or are somebody's who may not let it open them.
-            if above == 0 {
-                synced.map_err(io_error)?;
+    loop {
+        let making = (!path.try_exists().map_err(io_error)?).then(|| path.with_extension("new"));
+        let name = making.as_deref().unwrap_or(path);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(name).map_err(io_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(MetadataError::InUse(path.to_owned())),
+            Err(fs::TryLockError::Error(source)) => return Err(io_error(source)),
+        }
+        if making.is_some() {
+            // Whoever held the lock a moment ago may have finished: then this is the file itself.
+            let there = fs::metadata(name).map(|there| there.ino());
+            if there.ok() != Some(file.metadata().map_err(io_error)?.ino()) {
+                continue;
             }
+            file.set_len(0).map_err(io_error)?;
+        }
+        return Ok((file, making));
+    }
+}
+
+/// The file's name and those of its folders, which may be new, too, outlast a power cut as its bytes do.
+fn sync_folders(path: &Path) -> io::Result<()> {
+    let folders = path.ancestors().skip(1).take(3).filter(|folder| !folder.as_os_str().is_empty());
+    for (above, folder) in folders.enumerate() {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        // Those above are made by the broker too, or are somebody's who may not let it open them.
+        if above == 0 {
+            synced?;
         }
     }
-    Ok(file)
+    Ok(())
 }
 
 /// Any storage behind one type.

@@ -53,6 +53,24 @@ fn path(dir: &TempDir) -> PathBuf {
 }
 
 #[test]
+fn a_file_has_its_name_only_when_it_is_whole_and_what_a_crash_left_of_one_is_begun_anew() {
+    let dir = TempDir::new().unwrap();
+    let path = path(&dir);
+    let making = path.with_extension("new");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // As long as a new one, and nothing of it was flushed: no magic number.
+    fs::write(&making, vec![0u8; 1 << 20]).unwrap();
+    let identity = open(&path).0.identity();
+    assert!(path.exists() && !making.exists());
+    assert_eq!(open(&path).0.identity(), identity);
+    // What has its name and is no database is somebody's, or harmed: it is left as it is.
+    fs::write(&path, vec![0u8; 1 << 20]).unwrap();
+    let refused = MetadataFile::open(&path, None, None).unwrap_err();
+    assert!(refused.to_string().contains("metadata.redb"), "{refused}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
+}
+
+#[test]
 fn identity_is_drawn_once_and_another_is_refused_by_name() {
     let dir = TempDir::new().unwrap();
     let path = path(&dir);

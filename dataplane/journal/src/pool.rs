@@ -30,6 +30,9 @@ pub struct PoolConfig {
     /// How many of the last extents only cleaning gets, so that a full device can still write the control frames that free
     /// space.
     pub reserve: usize,
+    /// Once a wish was refused, how many extents beyond the reserve must be there before others are granted: a device that is
+    /// freed by little and little is not full and not full in turn.
+    pub resume: usize,
 }
 
 /// What an extent is when the pool is built.
@@ -61,7 +64,7 @@ pub enum Wanted {
     Extent(ExtentAddress),
     /// None is ready; ask again after the next [`Pool::done`].
     Later,
-    /// There is no space; ask again after the next [`Pool::give_back`] or [`Pool::retry_growth`].
+    /// There is no space; ask again after some [`Pool::give_back`] or [`Pool::retry_growth`].
     Full,
 }
 
@@ -111,6 +114,8 @@ pub struct Pool {
     filling: Option<usize>,
     /// Growth failed: count on no more until told to retry.
     no_space: bool,
+    /// A wish was refused, and too little has come free since.
+    full: bool,
     generation: u64,
 }
 
@@ -129,15 +134,18 @@ impl Pool {
             })
             .collect();
         let ready = (0..extents.len()).filter(|&i| extents[i] == State::Ready).collect();
-        Self { config, extents, ready, filling: None, no_space: false, generation }
+        Self { config, extents, ready, filling: None, no_space: false, full: false, generation }
     }
 
     /// Hands out an extent with a generation of its own.
     pub fn want(&mut self, for_cleaning: bool) -> Wanted {
-        let counts = self.counts();
-        let left = counts.ready + counts.blank + counts.growable;
-        let held_back = if for_cleaning { 0 } else { self.config.reserve };
-        if left <= held_back {
+        let is_refused = if for_cleaning {
+            self.left() == 0
+        } else {
+            self.full = self.left() <= self.config.reserve || self.is_full();
+            self.full
+        };
+        if is_refused {
             return Wanted::Full;
         }
         let Some(index) = self.ready.pop_front() else { return Wanted::Later };
@@ -234,12 +242,22 @@ impl Pool {
         counts
     }
 
+    /// Extents that may still be handed out, the reserve among them.
+    fn left(&self) -> usize {
+        let counts = self.counts();
+        counts.ready + counts.blank + counts.growable
+    }
+
+    /// Whether appends get no extents: a wish was refused, and fewer than the configured have come free since.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full && self.left() <= self.config.reserve + self.config.resume
+    }
+
     /// Bytes that appends may still take, the reserve apart.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        let counts = self.counts();
-        let left = (counts.ready + counts.blank + counts.growable).saturating_sub(self.config.reserve);
-        left as u64 * self.config.extent_len
+        self.left().saturating_sub(self.config.reserve) as u64 * self.config.extent_len
     }
 
     /// Highest generation handed out.
@@ -273,6 +291,7 @@ mod tests {
             extents_max: max,
             ahead: 2,
             reserve: 1,
+            resume: 0,
         }
     }
 
@@ -311,6 +330,28 @@ mod tests {
         pool.give_back(last);
         let again = extent(pool.want(false));
         assert_eq!((again.offset, again.generation), (first.offset, 3));
+    }
+
+    #[test]
+    fn a_full_device_grants_wishes_again_when_enough_has_come_free_and_cleaning_all_the_time() {
+        let mut pool = Pool::new(PoolConfig { resume: 2, ..config(6) }, [Initial::Recycled; 6], 0);
+        let mut held: Vec<ExtentAddress> = (0..5).map(|_| extent(pool.want(false))).collect();
+        assert!(!pool.is_full(), "nobody was refused");
+        assert_eq!(pool.want(false), Wanted::Full);
+        for free in 2..=3 {
+            pool.give_back(held.pop().unwrap());
+            assert_eq!(pool.want(false), Wanted::Full, "{free} free, the reserve among them");
+            assert!(pool.is_full());
+        }
+        held.push(extent(pool.want(true)));
+        pool.give_back(held.pop().unwrap());
+        pool.give_back(held.pop().unwrap());
+        assert!(!pool.is_full());
+        // From there on all that is not held back is given.
+        for _ in 0..3 {
+            held.push(extent(pool.want(false)));
+        }
+        assert_eq!(pool.want(false), Wanted::Full);
     }
 
     #[test]

@@ -227,6 +227,7 @@ pub(crate) fn pool_config(device: &Device, extents_max: u64) -> PoolConfig {
         extents_max,
         ahead: 2,
         reserve: 1,
+        resume: 0,
     }
 }
 

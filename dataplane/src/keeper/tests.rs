@@ -56,8 +56,15 @@ fn start_with(extents_max: u64, initial: Vec<Initial>, on_flush: Option<OnFlush>
     storage.grow(START + initial.len() as u64 * EXTENT).unwrap();
     storage.on_flush = on_flush;
     let device = storage.device().clone();
-    let config =
-        PoolConfig { device: DEVICE, extents_offset: START, extent_len: EXTENT, extents_max, ahead: 2, reserve: 1 };
+    let config = PoolConfig {
+        device: DEVICE,
+        extents_offset: START,
+        extent_len: EXTENT,
+        extents_max,
+        ahead: 2,
+        reserve: 1,
+        resume: 0,
+    };
     let stats = Arc::new(SpaceStats::default());
     let pool = Pool::new(config, initial, 10);
     let kept = KeptDevice { pool, storage, stats: Arc::clone(&stats), extent_len: EXTENT };
