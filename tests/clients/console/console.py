@@ -209,16 +209,16 @@ def group(client, topic, *properties):
     check(read[0][3] == "n:200", f"the group went on at {read}")
 
 
-def group_static(client, topic):
+def group_static(client, topic, *properties):
     client.create(topic, 4)
     client.produce(topic, lines(40))
-    first = Member(client, topic, "group.instance.id=one")
-    second = Member(client, topic, "group.instance.id=two")
+    first = Member(client, topic, "group.instance.id=one", *properties)
+    second = Member(client, topic, "group.instance.id=two", *properties)
     before = settled(client, topic, [first, second], 2)
     first.stop()
     time.sleep(1)
     check(len(shares(client, topic)) == 2, "the member that is away has lost its partitions")
-    first = Member(client, topic, "group.instance.id=one")
+    first = Member(client, topic, "group.instance.id=one", *properties)
     scenarios.until(lambda: shares(client, topic).keys() - before.keys(), "a new member id")
     after = settled(client, topic, [first, second], 2)
     check(len(after.keys() & before.keys()) == 1, "the other member saw a rebalance")
@@ -268,6 +268,10 @@ def group_delete(client, topic):
 
 def consumer_group(client, topic):
     group(client, topic, CONSUMER)
+
+
+def consumer_group_static(client, topic):
+    group_static(client, topic, CONSUMER)
 
 
 def consumer_group_describe(client, topic):
@@ -344,7 +348,8 @@ SCENARIOS = {f"codec_{name}": codec(name) for name in ("gzip", "snappy", "lz4", 
     scenario.__name__: scenario
     for scenario in (
         records, zero_byte, null_record, large, idempotent, assign, seek_time, group, group_static, group_describe,
-        group_reset, group_delete, consumer_group, consumer_group_describe, topics, configs, error_unknown_topic, error_too_large, error_invalid_config,
+        group_reset, group_delete, consumer_group, consumer_group_static,
+        consumer_group_describe, topics, configs, error_unknown_topic, error_too_large, error_invalid_config,
         error_transactional,
     )
 }

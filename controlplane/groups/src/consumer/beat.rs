@@ -49,7 +49,6 @@ impl Beat<'_> {
                     "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
                 );
             }
-            AWAY if self.instance.is_none() => return invalid("InstanceId can't be null."),
             ..AWAY => return invalid("MemberEpoch is invalid."),
             _ => {}
         }

@@ -11,13 +11,17 @@ use crate::classic::Ctx;
 use crate::event::{Beat, BeatReply, LeaveMember, Refused, Token};
 
 impl Consumer {
-    /// A heartbeat with epoch −1, or −2 of a static member.
+    /// A heartbeat with epoch −1, or −2 of a static member. Kafka wants the instance id beside −2; franz-go leaves it out, and
+    /// the member is known.
     pub(super) fn leave(&mut self, token: Token, beat: &Beat<'_>, ctx: &mut Ctx<'_>) -> Result<(), Refused> {
         debug_assert!(beat.epoch < JOINING, "a heartbeat that leaves");
         self.check_instance(beat.member, beat.instance)?;
         let Some(member) = self.members.get(beat.member) else {
             return Err((Error::UnknownMemberId, "the group has no such member"));
         };
+        if beat.epoch == AWAY && member.subscriber.instance.is_none() {
+            return Err((Error::InvalidRequest, "only a member with an instance id can leave for a while"));
+        }
         let id = member.id.clone();
         if beat.epoch == LEAVING {
             self.put_out(&id, ctx);
