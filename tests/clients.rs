@@ -45,14 +45,14 @@ fn confluent_kafka_shares_a_consumer_group_that_outlives_the_broker() {
     };
     let dir = folder();
     let data = dir.path().join("data");
-    let broker = Broker::serve(&data, QUICK);
+    let broker = Broker::start_configured(&data, QUICK);
     let script = format!("{}/tests/clients/consumer_group.py", env!("CARGO_MANIFEST_DIR"));
     let run = |broker: &Broker, what: &str| {
         run_ok(Command::new(&python).arg("-B").arg(&script).args([&broker.bootstrap(), what]), b"")
     };
     assert_eq!(run(&broker, "share").trim(), "OK share");
     broker.kill();
-    let broker = Broker::serve(&data, QUICK);
+    let broker = Broker::start_configured(&data, QUICK);
     let barelog = |args: &[&str]| {
         let mut command = Command::new(common::binary());
         run_ok(command.args(args).args(["--bootstrap", &broker.bootstrap()]), b"")

@@ -77,21 +77,16 @@ impl Broker {
     }
 
     /// Starts `barelog serve` on `dir` with these lines in its configuration, and waits until it serves.
-    pub fn serve(dir: &Path, lines: &str) -> Self {
+    pub fn start_configured(dir: &Path, lines: &str) -> Self {
         let (address, http) = (free_address(), free_address());
-        let (log, config) = (dir.with_extension("log"), dir.with_extension("toml"));
+        let config = dir.with_extension("toml");
         let text = format!(
             "data.dir = \"{}\"\ndata.size = \"1 GiB\"\nhttp.bind = \"{http}\"\n{lines}\n\
              [[listeners]]\nname = \"main\"\nbind = \"{address}\"\n",
             dir.display()
         );
         std::fs::write(&config, text).expect("a configuration");
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
-        let mut command = Command::new(binary());
-        command.args(["serve", "--config"]).arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        end_with_the_test(&mut command);
-        let child = command.spawn().expect("the broker starts");
-        let mut broker = Self { child, address, http, log };
+        let mut broker = Self::serve(&config, &dir.with_extension("log"), address, http);
         broker.wait_until_healthy(Duration::from_secs(60));
         broker
     }
