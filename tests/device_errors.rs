@@ -82,7 +82,7 @@ impl Lab {
         let raw = devices.loops.each_ref().map(|device| (device.path().to_path_buf(), None));
         let config = self.dir.path().join("barelog.toml");
         std::fs::write(&config, disk::config(&data, self.dir.path(), &raw, 1, self.kafka, self.http)).unwrap();
-        Broker::serve(&config, &self.dir.path().join("broker.log"), self.kafka, self.http)
+        Broker::serve_without_waiting(&config, &self.dir.path().join("broker.log"), self.kafka, self.http)
     }
 
     fn serve_healthy(&self, devices: &Devices) -> Broker {

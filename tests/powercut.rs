@@ -92,7 +92,7 @@ impl Disk {
         std::fs::create_dir_all(&data).unwrap();
         let config = aside.join("barelog.toml");
         std::fs::write(&config, disk::config(&data, aside, &[device], shards, kafka, http)).unwrap();
-        Broker::serve(&config, &aside.join("broker.log"), kafka, http)
+        Broker::serve_without_waiting(&config, &aside.join("broker.log"), kafka, http)
     }
 }
 

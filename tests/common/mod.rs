@@ -112,7 +112,7 @@ impl Broker {
     }
 
     /// Starts `barelog serve` without waiting. `address` and `http` are what the configuration says.
-    pub fn serve(config: &Path, log: &Path, address: SocketAddr, http: SocketAddr) -> Self {
+    pub fn serve_without_waiting(config: &Path, log: &Path, address: SocketAddr, http: SocketAddr) -> Self {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let mut command = Command::new(binary());
         command.args(["serve", "--config"]).arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
