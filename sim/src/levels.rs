@@ -21,7 +21,8 @@ impl Report {
         Self { trace, counts: counts.iter().copied().collect() }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: &Self) {
         self.trace = (self.trace ^ other.trace).wrapping_mul(0x0000_0100_0000_01b3);
         for (name, count) in &other.counts {
             *self.counts.entry(name).or_default() += count;
