@@ -102,6 +102,8 @@ pub enum BatchError {
     Truncated,
     /// The length field is smaller than a header.
     Length,
+    /// The base offset of a client's batch is not 0.
+    BaseOffset(i64),
     /// Bytes follow the one batch that is allowed.
     Trailing,
     /// Message format v0 or v1, or none that exists.
@@ -133,10 +135,13 @@ impl BatchError {
     #[must_use]
     pub const fn code(self) -> ErrorCode {
         match self {
-            Self::Truncated | Self::Length | Self::Crc => ErrorCode::CORRUPT_MESSAGE,
+            Self::Length | Self::Crc | Self::Magic(3..) => ErrorCode::CORRUPT_MESSAGE,
             Self::AppendTime => ErrorCode::INVALID_TIMESTAMP,
             Self::Codec(_) => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
-            Self::Trailing
+            // What is cut off is no batch, and there must be one.
+            Self::Truncated
+            | Self::Trailing
+            | Self::BaseOffset(_)
             | Self::Magic(_)
             | Self::Count(_)
             | Self::LastOffsetDelta(_)
@@ -154,6 +159,7 @@ impl core::fmt::Display for BatchError {
         match self {
             Self::Truncated => f.write_str("the record batch is cut off"),
             Self::Length => f.write_str("the record batch's length is smaller than its header"),
+            Self::BaseOffset(offset) => write!(f, "base offset {offset}; a producer's is 0"),
             Self::Trailing => f.write_str("more than one record batch"),
             Self::Magic(magic) => write!(f, "message format {magic}; only record batches of format 2 are taken"),
             Self::Count(count) => write!(f, "{count} records in the batch"),
@@ -212,6 +218,9 @@ impl<'a> BatchView<'a> {
         let (batch, rest) = Self::first(bytes)?;
         if !rest.is_empty() {
             return Err(BatchError::Trailing);
+        }
+        if batch.base_offset() != 0 {
+            return Err(BatchError::BaseOffset(batch.base_offset()));
         }
         if batch.is_control() {
             return Err(BatchError::Control);

@@ -231,7 +231,7 @@ impl FetchOutcome<'_> {
             high_watermark: -1,
             last_stable_offset: -1,
             log_start_offset: -1,
-            aborted: None,
+            aborted: Some(&[]),
             preferred_read_replica: -1,
             diverging_epoch: None,
             leader: None,

@@ -1,4 +1,4 @@
-//! The one tool: `cargo xtask setup | test | clients | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
@@ -6,6 +6,7 @@ mod clients;
 mod codegen;
 mod counts;
 mod fuzz;
+mod golden;
 mod powercut;
 mod run;
 mod setup;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
            --clients: also what the matrix of clients needs
   test     everything that has to pass before a change lands; prints what it skips, and in CI a skip fails
   clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
+  golden   records tests/golden/ anew from a real Kafka (needs Java and Maven)
   tidy     formatting, lints, who imports whom, links, file lengths
   fix      rustfmt and clippy's own fixes
   sim      [LEVEL...] [--seed N] [--count M]  shards and journals on a simulated device; --planted: with each planted fault
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::command_line(&args[1..]),
         Some("test") => test::test(),
         Some("clients") => clients::clients(&args[1..]),
+        Some("golden") => golden::golden(),
         Some("tidy") => tidy::tidy(),
         Some("fix") => tidy::fix(),
         Some("sim") => sim::sim(&args[1..]),

@@ -65,6 +65,11 @@ pub fn jars() -> PathBuf {
     tools().join("java")
 }
 
+/// The folder of a whole Kafka, broker and all.
+pub fn kafka_jars() -> PathBuf {
+    tools().join("kafka")
+}
+
 /// Programs of the matrix that are compiled.
 pub fn built() -> PathBuf {
     tools().join("built")
@@ -166,33 +171,45 @@ fn python_clients() -> Result<()> {
 }
 
 fn java_clients() -> Result<()> {
-    if is_current("java.versions", KAFKA) && jars().exists() {
+    archives("java", &["kafka-tools", "kafka-clients"])
+}
+
+/// Installs a whole Kafka, for recording what it answers.
+pub fn kafka() -> Result<()> {
+    packages(&[("java", "default-jre-headless"), ("mvn", "maven")])?;
+    archives("kafka", &["kafka_2.13"])
+}
+
+/// Archives of Kafka and what they need, in a folder of this name.
+fn archives(name: &str, artifacts: &[&str]) -> Result<()> {
+    let (folder, versions) = (tools().join(name), format!("{name}.versions"));
+    if is_current(&versions, KAFKA) && folder.exists() {
         return Ok(());
     }
     std::fs::create_dir_all(tools())?;
     let pom = tools().join("pom.xml");
-    let dependency = |artifact: &str| {
-        format!(
-            "<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{KAFKA}</version></dependency>"
-        )
-    };
+    let dependencies: String = artifacts
+        .iter()
+        .map(|artifact| {
+            format!(
+                "<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{KAFKA}</version></dependency>"
+            )
+        })
+        .collect();
     std::fs::write(
         &pom,
         format!(
-            "<project><modelVersion>4.0.0</modelVersion><groupId>barelog</groupId><artifactId>test-clients</artifactId>\
-             <version>1</version><dependencies>{}{}</dependencies></project>",
-            dependency("kafka-tools"),
-            dependency("kafka-clients")
+            "<project><modelVersion>4.0.0</modelVersion><groupId>barelog</groupId><artifactId>{name}</artifactId>\
+             <version>1</version><dependencies>{dependencies}</dependencies></project>"
         ),
     )?;
-    let jars = jars();
-    let _ = std::fs::remove_dir_all(&jars);
-    let target = format!("-DoutputDirectory={}", jars.display());
+    let _ = std::fs::remove_dir_all(&folder);
+    let target = format!("-DoutputDirectory={}", folder.display());
     run(&mut command(
         "mvn",
         &["-q", "-B", "-f", &pom.to_string_lossy(), "dependency:copy-dependencies", "-DincludeScope=runtime", &target],
     ))?;
-    mark("java.versions", KAFKA)
+    mark(&versions, KAFKA)
 }
 
 fn more_python_clients() -> Result<()> {

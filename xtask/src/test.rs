@@ -96,6 +96,17 @@ pub fn bench(args: &[String]) -> Result<()> {
 
 /// Rewrites generated documents and golden files.
 pub fn bless() -> Result<()> {
-    run(cargo(&["test", "--workspace", "--exclude", "barelog-benches", "--lib", "--bins", "--test", "format"])
-        .env("BLESS", "1"))
+    run(cargo(&[
+        "test",
+        "--workspace",
+        "--exclude",
+        "barelog-benches",
+        "--lib",
+        "--bins",
+        "--test",
+        "format",
+        "--test",
+        "golden",
+    ])
+    .env("BLESS", "1"))
 }

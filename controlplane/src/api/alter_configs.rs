@@ -88,11 +88,18 @@ async fn each(
 fn topic_of(context: &Context, (kind, name): (i8, &str)) -> Result<TopicId, Failure> {
     match kind {
         TOPIC => {
-            let topic = context.store.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+            cluster::name::check(name)
+                .map_err(|error| Failure::new(ErrorCode::INVALID_TOPIC_EXCEPTION, error.rule()))?;
+            let unknown = || Failure::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "there is no topic of this name");
+            let topic = context.store.topic(name).ok_or_else(unknown)?;
             refuse_internal(name)?;
             Ok(topic.id)
         }
         BROKER => {
+            let node = context.store.image().broker.0;
+            if !name.is_empty() && name != node.to_string() {
+                return Err(Failure::new(ErrorCode::INVALID_REQUEST, format!("this is broker {node}, not {name:?}")));
+            }
             let why =
                 "a broker's settings are read from its configuration file at start and cannot change while it runs";
             Err(Failure::new(ErrorCode::INVALID_CONFIG, why))

@@ -42,6 +42,9 @@ fn check(request: &ApiVersionsRequest<'_>, version: i16, cluster: ClusterId, nod
     if version >= 3 && !(is_software(request.client_software_name) && is_software(request.client_software_version)) {
         return ErrorCode::INVALID_REQUEST;
     }
+    if request.cluster_id.is_some() != (request.node_id >= 0) {
+        return ErrorCode::INVALID_REQUEST;
+    }
     // A client that names the broker it means to reach has a stale address when another answers.
     let other_cluster = request.cluster_id.is_some_and(|id| id != id_text(cluster.0));
     let other_node = request.node_id >= 0 && request.node_id != node;

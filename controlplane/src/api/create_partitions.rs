@@ -1,6 +1,6 @@
 //! CreatePartitions: more of them for a topic that is there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,10 +31,13 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
             grow(context, topic, request.validate_only, bound).await
         });
     }
+    // One that is named twice is answered once.
+    let mut told = HashSet::new();
     let results = request
         .topics
         .iter()
         .zip(&results)
+        .filter(|(topic, _)| told.insert(topic.name))
         .map(|(topic, result)| {
             let failure = result.as_ref().err();
             CreatePartitionsTopicResult {

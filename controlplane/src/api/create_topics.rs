@@ -1,6 +1,6 @@
 //! CreateTopics: checked, made durable, and answered when the shards serve them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,10 +56,13 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         results[index] = Some(result.map_err(|failure| worded(failure, request.topics[index].name)));
     }
     let lost = Err(Failure::from(ErrorCode::UNKNOWN_SERVER_ERROR));
+    // One that is named twice is answered once.
+    let mut told = HashSet::new();
     let topics = request
         .topics
         .iter()
         .zip(&results)
+        .filter(|(topic, _)| told.insert(topic.name))
         .map(|(topic, result)| respond(call, topic, result.as_ref().unwrap_or(&lost)))
         .collect();
     Ok(call.respond(&CreateTopicsResponse { topics, ..Default::default() }))
@@ -187,6 +190,7 @@ fn respond<'a>(
             error_message: failure.message.as_deref(),
             num_partitions: -1,
             replication_factor: -1,
+            configs: Some(Vec::new()),
             ..Default::default()
         },
     }

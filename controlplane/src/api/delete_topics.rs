@@ -22,7 +22,8 @@ use crate::errors::Failure;
 enum Named<'a> {
     Name(&'a str),
     Id(TopicId),
-    Both,
+    Both(&'a str, TopicId),
+    Neither,
 }
 
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
@@ -38,16 +39,16 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     for one in &named {
         *times.entry(*one).or_default() += 1;
     }
-    let mut results: Vec<Result<Option<Arc<str>>, Failure>> = Vec::with_capacity(named.len());
+    let mut results: Vec<Result<Option<(Arc<str>, TopicId)>, Failure>> = Vec::with_capacity(named.len());
     let mut tasks = JoinSet::new();
     for (index, one) in named.iter().enumerate() {
         results.push(match find(context, *one) {
-            _ if times[one] > 1 && *one != Named::Both => {
+            _ if times[one] > 1 && !matches!(one, Named::Both(..) | Named::Neither) => {
                 Err(Failure::new(ErrorCode::INVALID_REQUEST, "the topic is named twice"))
             }
             Ok(id) => {
                 let context = context.clone();
-                tasks.spawn(async move { (index, delete(&context, id, bound).await) });
+                tasks.spawn(async move { (index, delete(&context, id, bound).await.map(|name| (name, id))) });
                 Err(ErrorCode::UNKNOWN_SERVER_ERROR.into())
             }
             Err(failure) => Err(failure),
@@ -63,8 +64,9 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
 impl<'a> Named<'a> {
     fn of(topic: &DeleteTopicState<'a>) -> Self {
         match topic.name {
-            Some(_) if topic.topic_id != TopicId::ZERO => Self::Both,
+            Some(name) if topic.topic_id != TopicId::ZERO => Self::Both(name, topic.topic_id),
             Some(name) => Self::Name(name),
+            None if topic.topic_id == TopicId::ZERO => Self::Neither,
             None => Self::Id(topic.topic_id),
         }
     }
@@ -72,14 +74,15 @@ impl<'a> Named<'a> {
 
 fn find(context: &Context, named: Named<'_>) -> Result<TopicId, Failure> {
     match named {
-        Named::Both => Err(Failure::new(ErrorCode::INVALID_REQUEST, "a topic is named by its name or by its id")),
+        Named::Both(..) => Err(Failure::new(ErrorCode::INVALID_REQUEST, "a topic is named by its name or by its id")),
         Named::Name(name) => {
-            let topic = context.store.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-            Ok(topic.id)
+            let unknown = || Failure::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "there is no topic of this name");
+            Ok(context.store.topic(name).ok_or_else(unknown)?.id)
         }
+        Named::Neither => Err(Failure::new(ErrorCode::INVALID_REQUEST, "a topic is named by its name or by its id")),
         Named::Id(id) => {
-            let topic = context.store.topic_by_id(id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?;
-            Ok(topic.id)
+            let unknown = || Failure::new(ErrorCode::UNKNOWN_TOPIC_ID, "there is no topic of this id");
+            Ok(context.store.topic_by_id(id).ok_or_else(unknown)?.id)
         }
     }
 }
@@ -94,15 +97,20 @@ async fn delete(context: &Context, id: TopicId, bound: Duration) -> Result<Arc<s
 fn respond<'a>(
     call: &Call<'_>,
     named: Named<'a>,
-    result: &'a Result<Option<Arc<str>>, Failure>,
+    result: &'a Result<Option<(Arc<str>, TopicId)>, Failure>,
 ) -> DeletableTopicResult<'a> {
     let (given, topic_id) = match named {
         Named::Name(name) => (Some(name), TopicId::ZERO),
         Named::Id(id) => (None, id),
-        Named::Both => (None, TopicId::ZERO),
+        Named::Both(name, id) => (Some(name), id),
+        Named::Neither => (None, TopicId::ZERO),
     };
     match result {
-        Ok(name) => DeletableTopicResult { name: name.as_deref().or(given), topic_id, ..Default::default() },
+        Ok(deleted) => DeletableTopicResult {
+            name: deleted.as_ref().map(|(name, _)| &**name).or(given),
+            topic_id: deleted.as_ref().map_or(topic_id, |(_, id)| *id),
+            ..Default::default()
+        },
         Err(failure) => DeletableTopicResult {
             // Only version 6 and up know a result without a name.
             name: given.or((call.version() < 6).then_some("")),

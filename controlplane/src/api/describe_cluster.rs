@@ -27,7 +27,8 @@ pub(super) fn answer(context: &Context, call: &Call<'_>) -> Result<Vec<u8>, Deco
     let mut response = DescribeClusterResponse {
         error_code: call.note(error_code),
         error_message,
-        endpoint_type: request.endpoint_type,
+        // What this listener's endpoints are, whatever was asked for.
+        endpoint_type: BROKERS,
         cluster_authorized_operations: NO_OPERATIONS,
         ..Default::default()
     };

@@ -168,7 +168,8 @@ fn show(context: &Context, resource: &DescribeConfigsResource<'_>) -> Result<Sho
         TOPIC => {
             cluster::name::check(resource.resource_name)
                 .map_err(|error| Failure::new(ErrorCode::INVALID_TOPIC_EXCEPTION, error.rule()))?;
-            let topic = context.store.topic(resource.resource_name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+            let unknown = || Failure::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "");
+            let topic = context.store.topic(resource.resource_name).ok_or_else(unknown)?;
             Ok(Shown::Topic(topic_configs(context, &topic.configs, only)))
         }
         BROKER => {
@@ -213,7 +214,8 @@ fn respond<'a>(
             };
         }
     };
-    DescribeConfigsResult { resource_type, resource_name, configs, ..Default::default() }
+    // Kafka's text of no error.
+    DescribeConfigsResult { error_message: Some(""), resource_type, resource_name, configs, ..Default::default() }
 }
 
 fn topic_row<'a>(request: &DescribeConfigsRequest<'_>, config: &'a ShownConfig) -> DescribeConfigsResourceResult<'a> {

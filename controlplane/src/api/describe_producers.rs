@@ -84,7 +84,16 @@ fn respond<'a>(
             ..Default::default()
         },
         Err(failure) => {
-            PartitionResponse { partition_index, error_code: call.note(failure.code), ..Default::default() }
+            let error_message = match failure.code {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => Some("there is no such partition"),
+                _ => None,
+            };
+            PartitionResponse {
+                partition_index,
+                error_code: call.note(failure.code),
+                error_message,
+                ..Default::default()
+            }
         }
     }
 }

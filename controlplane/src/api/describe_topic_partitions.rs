@@ -6,13 +6,14 @@ use std::sync::Arc;
 use base::TopicId;
 use base::image::{Image, TopicEntry};
 use protocol::error::ErrorCode;
+use protocol::messages::describe_topic_partitions_request::Cursor as AskedCursor;
 use protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 use protocol::wire::DecodeError;
 
-use super::{Call, TOPIC_OPERATIONS, int};
+use super::{Call, NO_OPERATIONS, TOPIC_OPERATIONS, int};
 use crate::context::{Context, ImageExt as _};
 
 /// Most partitions in one response; Kafka's `max.request.partition.size.limit`.
@@ -23,7 +24,12 @@ pub(super) fn answer(context: &Context, call: &Call<'_>) -> Result<Vec<u8>, Deco
     call.bound(request.topics.len())?;
     let image = context.store.image();
     let asked = usize::try_from(request.response_partition_limit).unwrap_or(0);
-    let most = if asked == 0 { PARTITIONS_MAX } else { asked.min(PARTITIONS_MAX) };
+    let most = asked.clamp(1, PARTITIONS_MAX);
+    if let Some(cursor) = &request.cursor
+        && !is_place(cursor, &request)
+    {
+        return Ok(call.respond(&refused(call, &request)));
+    }
     let (from_topic, from_partition) = request
         .cursor
         .as_ref()
@@ -57,6 +63,23 @@ pub(super) fn answer(context: &Context, call: &Call<'_>) -> Result<Vec<u8>, Deco
         }
     }
     Ok(call.respond(&response))
+}
+
+/// Whether a page can begin there: at a topic that is asked for, and a partition that can be.
+fn is_place(cursor: &AskedCursor<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> bool {
+    let is_asked_for = request.topics.is_empty() || request.topics.iter().any(|topic| topic.name == cursor.topic_name);
+    is_asked_for && cursor.partition_index >= 0
+}
+
+fn refused<'a>(call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'a>) -> DescribeTopicPartitionsResponse<'a> {
+    let topics = request.topics.iter().map(|topic| DescribeTopicPartitionsResponseTopic {
+        error_code: call.note(ErrorCode::INVALID_REQUEST),
+        name: Some(topic.name),
+        topic_id: TopicId::ZERO,
+        topic_authorized_operations: NO_OPERATIONS,
+        ..Default::default()
+    });
+    DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }
 }
 
 fn missing<'a>(call: &Call<'_>, name: &'a str) -> DescribeTopicPartitionsResponseTopic<'a> {

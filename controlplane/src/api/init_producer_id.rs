@@ -9,7 +9,10 @@ use crate::context::Context;
 
 pub(super) async fn answer(context: &Context, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
     let request: InitProducerIdRequest<'_> = call.request()?;
-    let result = if request.transactional_id.is_some() {
+    let is_half = (request.producer_id == -1) != (request.producer_epoch == -1);
+    let result = if request.transactional_id == Some("") || is_half {
+        Err(ErrorCode::INVALID_REQUEST)
+    } else if request.transactional_id.is_some() {
         // Not retriable, and the one error that every client takes as final for a transactional id.
         Err(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     } else {

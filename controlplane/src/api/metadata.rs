@@ -30,6 +30,11 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     let request: MetadataRequest<'_> = call.request()?;
     let version = call.version();
     // Version 0 knows no null: an empty list asks for all.
+    if version < 12
+        && request.topics.iter().flatten().any(|topic| topic.name.is_none() || topic.topic_id != TopicId::ZERO)
+    {
+        return Ok(refused(call, &request));
+    }
     let asked = request.topics.as_ref().filter(|topics| version > 0 || !topics.is_empty());
     let shown = match asked {
         None => all(&context.store.image()),
@@ -39,7 +44,7 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
             let names =
                 topics.iter().map(|topic| (topic.name, topic.topic_id)).filter(|one| seen.insert(*one)).collect();
             let create = context.settings.auto_create_topics && (version < 4 || request.allow_auto_topic_creation);
-            find(context, names, version, create).await
+            find(context, names, create).await
         }
     };
     let image = context.store.image();
@@ -66,26 +71,37 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     Ok(call.respond(&response))
 }
 
+/// Ids in a request mean something from version 12 on only; before, the request as a whole is wrong.
+fn refused(call: &Call<'_>, request: &MetadataRequest<'_>) -> Vec<u8> {
+    let topics = request.topics.iter().flatten().map(|topic| MetadataResponseTopic {
+        error_code: call.note(ErrorCode::INVALID_REQUEST),
+        name: Some(topic.name.unwrap_or_default()),
+        topic_id: topic.topic_id,
+        topic_authorized_operations: NO_OPERATIONS,
+        ..Default::default()
+    });
+    call.respond(&MetadataResponse {
+        controller_id: -1,
+        topics: topics.collect(),
+        cluster_authorized_operations: NO_OPERATIONS,
+        ..Default::default()
+    })
+}
+
 fn all<'a>(image: &Image) -> Vec<Shown<'a>> {
     let mut topics: Vec<_> = image.topics.values().cloned().collect();
     topics.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     topics.into_iter().map(Shown::Topic).collect()
 }
 
-async fn find<'a>(
-    context: &Arc<Context>,
-    asked: Vec<(Option<&'a str>, TopicId)>,
-    version: i16,
-    create: bool,
-) -> Vec<Shown<'a>> {
+async fn find<'a>(context: &Arc<Context>, asked: Vec<(Option<&'a str>, TopicId)>, create: bool) -> Vec<Shown<'a>> {
     let mut shown = Vec::with_capacity(asked.len());
     let mut created = 0;
     for (name, id) in asked {
         let image = context.store.image();
         let missing = |code| Shown::Missing { name, id, code };
-        // Ids in a request mean something from version 12 on only, and then whatever the name is: Java's clients leave it empty,
-        // not null.
-        if version >= 12 && id != TopicId::ZERO {
+        // An id counts whatever the name is: Java's clients leave it empty, not null.
+        if id != TopicId::ZERO {
             shown.push(match image.topics_by_id.get(&id) {
                 Some(topic) => Shown::Topic(topic.clone()),
                 None => Shown::Missing { name: None, id, code: ErrorCode::UNKNOWN_TOPIC_ID },

@@ -30,6 +30,14 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
         async move {
             let partition = partition?;
             check_epoch(claimed, partition.epoch)?;
+            if epoch > partition.epoch {
+                return Ok(None);
+            }
+            if epoch == partition.epoch {
+                // It ends where the log does, even if nothing of it is left.
+                let bounds = context.bounds_of(&partition).await.map_err(|failure| failure.code)?;
+                return Ok(Some((epoch, bounds.high_watermark)));
+            }
             let command = ShardCommand::EpochEnd { partition: partition.id, epoch };
             match context.ask(partition.shard, command).await.map_err(|failure| failure.code)? {
                 Outcome::EpochEnd(end) => Ok(end),

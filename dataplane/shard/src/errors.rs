@@ -42,6 +42,7 @@ pub(crate) const fn of_batch(error: BatchError) -> (ErrorCode, Option<&'static s
         BatchError::AppendTime => "clients may not set the timestamp type LogAppendTime",
         BatchError::Codec(_) => "unknown compression type",
         BatchError::Crc => "the CRC-32C does not match",
+        BatchError::BaseOffset(_) => "a producer's batch has base offset 0",
         BatchError::Record | BatchError::OffsetDelta | BatchError::RecordsTrailing => "a record is malformed",
     };
     (error.code(), Some(text))

@@ -93,7 +93,7 @@ fn judge(
     let batch = BatchView::check(partition.records).map_err(of_batch)?;
     if batch.attributes() & TRANSACTIONAL_BIT != 0 {
         let text = "a transactional batch without a transactional id";
-        return Err((ErrorCode::INVALID_RECORD, Some(text)));
+        return Err((ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Some(text)));
     }
     if view.version < 7 && Codec::of(batch.attributes()) == Ok(Codec::Zstd) {
         return Err((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, None));

@@ -84,9 +84,16 @@ impl<P: Ports> Shard<P> {
         let bounds = self.store.bounds(item.partition).ok_or(Refusal::UnknownPartition)?;
         check_epoch(item.current_epoch, bounds.epoch)?;
         if item.last_fetched_epoch.0 >= 0 {
+            if item.last_fetched_epoch > bounds.epoch {
+                return Err(Refusal::OutOfRange);
+            }
             // KIP-595: the client's log and ours part where its last epoch ends here.
-            let (epoch, end) =
-                self.store.epoch_end(item.partition, item.last_fetched_epoch).ok_or(Refusal::OutOfRange)?;
+            // The epoch at hand ends where the log does, even if nothing of it is left.
+            let (epoch, end) = if item.last_fetched_epoch == bounds.epoch {
+                (bounds.epoch, bounds.log_end)
+            } else {
+                self.store.epoch_end(item.partition, item.last_fetched_epoch).ok_or(Refusal::OutOfRange)?
+            };
             if epoch < item.last_fetched_epoch || end < item.offset {
                 return Ok((bounds, Some((epoch, end))));
             }

@@ -93,7 +93,8 @@ fn outcome<S>(fetch: &Fetch<S>, slot: &FetchSlot) -> FetchOutcome<'static> {
         Ok(result) => result,
     };
     if let Some(refusal) = result.refusal {
-        return FetchOutcome::failed(slot.partition, of_refusal(refusal));
+        // Null, as Kafka's leaders have it; a partition that is not found has an empty list.
+        return FetchOutcome { aborted: None, ..FetchOutcome::failed(slot.partition, of_refusal(refusal)) };
     }
     FetchOutcome {
         index: slot.partition,

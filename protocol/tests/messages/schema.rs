@@ -7,15 +7,17 @@ pub(crate) struct Schema {
     pub(crate) name: String,
     pub(crate) versions: RangeInclusive<i16>,
     pub(crate) flexible: i16,
-    fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
 }
 
-struct Field {
-    kind: String,
-    versions: RangeInclusive<i16>,
-    nullable: Option<RangeInclusive<i16>>,
-    tag: Option<u32>,
-    fields: Vec<Field>,
+/// A field of a message or a structure; `versions` are those that have it.
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) versions: RangeInclusive<i16>,
+    pub(crate) nullable: Option<RangeInclusive<i16>>,
+    pub(crate) tag: Option<u32>,
+    pub(crate) fields: Vec<Field>,
 }
 
 /// SplitMix64.
@@ -67,9 +69,10 @@ fn fields(lines: &[&str], at: &mut usize, depth: usize) -> Vec<Field> {
             break;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, kind, versions, nullable, tag] = words[..] else { panic!("line {line:?}") };
+        let [name, kind, versions, nullable, tag] = words[..] else { panic!("line {line:?}") };
         *at += 1;
         found.push(Field {
+            name: name.into(),
             kind: kind.into(),
             versions: range(versions).unwrap(),
             nullable: range(nullable),

@@ -95,6 +95,7 @@ impl Coordinator {
 
     pub(super) fn delete_offsets(&mut self, now: Now, token: Token, delete: &DeleteOffsets<'_>, out: &mut Vec<Effect>) {
         let error = match self.find(delete.group) {
+            _ if delete.group.is_empty() => Some(Error::InvalidGroupId),
             Ok((_, true)) => None,
             Ok((_, false)) => Some(Error::GroupIdNotFound),
             Err(error) => Some(error),

@@ -31,7 +31,9 @@ fn respond(asked: &Asked, request: &FindCoordinatorRequest<'_>, image: &Image, t
     let listener = image.listeners.get(usize::from(asked.listener));
     let (error_code, error_message) = match request.key_type {
         GROUP if !there || listener.is_none() => (ErrorCode::COORDINATOR_NOT_AVAILABLE, None),
-        GROUP => (ErrorCode::NONE, None),
+        // Kafka's texts of no error.
+        GROUP if asked.version < BATCHED => (ErrorCode::NONE, Some("NONE")),
+        GROUP => (ErrorCode::NONE, Some("")),
         // The one error on which clients give up at once instead of asking until their time is over.
         TRANSACTION => {
             (ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, Some("transactions are not served by this broker"))

@@ -230,24 +230,32 @@ fn none(partition: i32) -> FetchedOffset {
 
 pub(super) fn delete<'a>(asked: &'a Asked, token: Token, image: &Image) -> Result<Event<'a>, DecodeError> {
     let request: OffsetDeleteRequest<'_> = asked.parse()?;
-    let topics = request.topics.iter().map(|topic| DeleteTopic {
-        name: topic.name,
-        partitions: topic.partitions.iter().map(|partition| partition.partition_index).collect(),
-        refused: image.topics.get(topic.name).is_none().then_some(Error::UnknownTopicOrPartition),
-    });
-    let topics = topics.collect();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        // All partitions of a topic share its refusal, so each stands alone; the answer puts them together again.
+        let entry = image.topics.get(topic.name);
+        topics.extend(topic.partitions.iter().map(|partition| {
+            let is_known = entry.is_some_and(|entry| has_partition(entry, partition.partition_index));
+            DeleteTopic {
+                name: topic.name,
+                partitions: vec![partition.partition_index],
+                refused: (!is_known).then_some(Error::UnknownTopicOrPartition),
+            }
+        }));
+    }
     Ok(Event::DeleteOffsets(token, DeleteOffsets { group: request.group_id, topics }))
 }
 
 pub(super) fn deleted(asked: &Asked, reply: &Result<Vec<Vec<Result<(), Error>>>, Error>) -> Response {
     let request: OffsetDeleteRequest<'_> = asked.parse()?;
     let results = reply.as_deref().unwrap_or_default();
-    let topics = request.topics.iter().zip(results).map(|(topic, results)| OffsetDeleteResponseTopic {
+    let mut results = results.iter().flatten();
+    let topics = request.topics.iter().filter(|_| reply.is_ok()).map(|topic| OffsetDeleteResponseTopic {
         name: topic.name,
         partitions: topic
             .partitions
             .iter()
-            .zip(results)
+            .zip(results.by_ref())
             .map(|(partition, result)| OffsetDeleteResponsePartition {
                 partition_index: partition.partition_index,
                 error_code: code_of(result),

@@ -207,7 +207,7 @@ async fn groups_are_listed_described_and_deleted_in_every_version() {
             let listed = ListGroupsResponse::parse(&bytes, version).unwrap();
             let group = &listed.groups[0];
             assert_eq!((group.group_id, group.protocol_type, group.group_state), ("members", "consumer", "Stable"));
-            assert_eq!(group.group_type, if version >= 5 { "Classic" } else { "" });
+            assert_eq!(group.group_type, if version >= 5 { "classic" } else { "" });
         }
     }
     for version in 0..=6 {
