@@ -135,12 +135,10 @@ impl BatchError {
     #[must_use]
     pub const fn code(self) -> ErrorCode {
         match self {
-            Self::Length | Self::Crc | Self::Magic(3..) => ErrorCode::CORRUPT_MESSAGE,
+            Self::Truncated | Self::Length | Self::Crc | Self::Magic(3..) => ErrorCode::CORRUPT_MESSAGE,
             Self::AppendTime => ErrorCode::INVALID_TIMESTAMP,
             Self::Codec(_) => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
-            // What is cut off is no batch, and there must be one.
-            Self::Truncated
-            | Self::Trailing
+            Self::Trailing
             | Self::BaseOffset(_)
             | Self::Magic(_)
             | Self::Count(_)

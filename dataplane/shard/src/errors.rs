@@ -45,7 +45,9 @@ pub(crate) const fn of_batch(error: BatchError) -> (ErrorCode, Option<&'static s
         BatchError::BaseOffset(_) => "a producer's batch has base offset 0",
         BatchError::Record | BatchError::OffsetDelta | BatchError::RecordsTrailing => "a record is malformed",
     };
-    (error.code(), Some(text))
+    // What is cut off is no batch, and there must be one.
+    let code = if matches!(error, BatchError::Truncated) { ErrorCode::INVALID_RECORD } else { error.code() };
+    (code, Some(text))
 }
 
 /// What a consumer is told.

@@ -234,9 +234,17 @@ fn offsets_and_epochs_outside_are_refused_by_name() {
     assert_eq!(code(&mut world, &mut client, want(0, 2).with_current_leader_epoch(4)), ErrorCode::FENCED_LEADER_EPOCH);
     assert_eq!(code(&mut world, &mut client, want(0, 2).with_current_leader_epoch(6)), ErrorCode::UNKNOWN_LEADER_EPOCH);
     assert_eq!(code(&mut world, &mut client, want(0, 2).with_last_fetched_epoch(5)), ErrorCode::NONE);
-    let (none, diverging) = error(&mut world, &mut client, want(0, 2).with_last_fetched_epoch(6));
+    let of_the_future = want(0, 2).with_last_fetched_epoch(6);
+    assert_eq!(code(&mut world, &mut client, of_the_future), ErrorCode::OFFSET_OUT_OF_RANGE);
+    let (none, diverging) = error(&mut world, &mut client, want(0, 7).with_last_fetched_epoch(5));
     assert_eq!((none, diverging.epoch, diverging.end_offset), (ErrorCode::NONE, 5, 5), "the epoch and its end");
     assert_eq!(code(&mut world, &mut client, want(9, 0)), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    // Who read to the end stays there when everything before it is deleted.
+    move_start(&mut world, "t", 0, 5);
+    assert_eq!(code(&mut world, &mut client, want(0, 5).with_last_fetched_epoch(5)), ErrorCode::NONE);
+    world.create_topic("empty", 1);
+    let request = fetch("empty", vec![want(0, 0).with_last_fetched_epoch(5)]);
+    assert_eq!(only(&client.fetch(&mut world, 12, &request)).error_code, ErrorCode::NONE.0);
 
     let other = by_id(fetch("t", vec![want(0, 0)]), base::TopicId(id.0 + 1));
     assert_eq!(only(&client.fetch(&mut world, 13, &other)).error_code, ErrorCode::UNKNOWN_TOPIC_ID.0);

@@ -137,12 +137,14 @@ fn every_refusal_has_its_name_and_stores_nothing() {
     let refused = world.stats[0].apis[0].errors.get();
     let cases: Vec<(&str, i16, ProduceRequest, ErrorCode)> = vec![
         ("last byte flipped", 9, produce(-1, "t", &[(0, changed(good.len() - 1, 0x55))]), ErrorCode::CORRUPT_MESSAGE),
-        ("cut off", 9, produce(-1, "t", &[(0, good[..70].to_vec())]), ErrorCode::CORRUPT_MESSAGE),
+        ("cut off", 9, produce(-1, "t", &[(0, good[..70].to_vec())]), ErrorCode::INVALID_RECORD),
         ("empty", 9, produce(-1, "t", &[(0, Vec::new())]), ErrorCode::INVALID_RECORD),
         ("two batches", 9, produce(-1, "t", &[(0, two)]), ErrorCode::INVALID_RECORD),
         ("old format", 9, produce(-1, "t", &[(0, changed(16, 1))]), ErrorCode::INVALID_RECORD),
         ("control", 9, produce(-1, "t", &[(0, control)]), ErrorCode::INVALID_RECORD),
-        ("transactional", 9, produce(-1, "t", &[(0, transaction)]), ErrorCode::INVALID_RECORD),
+        ("transactional", 9, produce(-1, "t", &[(0, transaction)]), ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("a format of the future", 9, produce(-1, "t", &[(0, changed(16, 3))]), ErrorCode::CORRUPT_MESSAGE),
+        ("a base offset", 9, produce(-1, "t", &[(0, changed(7, 1))]), ErrorCode::INVALID_RECORD),
         ("zstd of old", 6, produce(-1, "t", &[(0, zstd)]), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         ("too large", 9, produce(-1, "small", &[(0, batch_sized(2000))]), ErrorCode::MESSAGE_TOO_LARGE),
         ("too old", 9, produce(-1, "recent", &[(0, good.clone())]), ErrorCode::INVALID_TIMESTAMP),

@@ -173,7 +173,8 @@ async fn create_topics_refuses_by_name() {
     ask!(bench, create(vec![wanted("there", 1, 1)]), 7 => response: CreateTopicsResponse<'_>);
     assert_eq!(response.topics[0].error_message, Some("Topic 'there' already exists."), "tools read these words");
     ask!(bench, create(vec![wanted("t", 1, 1), wanted("t", 1, 1)]), 7 => response: CreateTopicsResponse<'_>);
-    assert!(response.topics.iter().all(|topic| topic.error_code == ErrorCode::INVALID_REQUEST));
+    let codes: Vec<_> = response.topics.iter().map(|topic| topic.error_code).collect();
+    assert_eq!(codes, [ErrorCode::INVALID_REQUEST], "named twice, answered once");
     assert_eq!(bench.control.context().store.image().topics.len(), 1);
     // An assignment that says what would happen anyway is fine.
     ask!(bench, create(vec![assigned(vec![(1, vec![1]), (0, vec![1])], -1)]), 7 => response: CreateTopicsResponse<'_>);
@@ -235,7 +236,16 @@ async fn delete_topics_by_name_and_its_refusals() {
     let request = DeleteTopicsRequest { topics: vec![both], timeout_ms: 5000, ..Default::default() };
     ask!(bench, request, 6 => response: DeleteTopicsResponse<'_>);
     assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_REQUEST);
-    assert!(bench.control.context().store.image().topics.get("b").is_some());
+    assert_eq!((response.responses[0].name, response.responses[0].topic_id), (Some("b"), TopicId(5)));
+    let neither = DeleteTopicState { name: None, topic_id: TopicId::ZERO };
+    let request = DeleteTopicsRequest { topics: vec![neither], timeout_ms: 5000, ..Default::default() };
+    ask!(bench, request, 6 => response: DeleteTopicsResponse<'_>);
+    assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_REQUEST);
+    let id = bench.control.context().store.image().topics.get("b").unwrap().id;
+    let named = DeleteTopicState { name: Some("b"), topic_id: TopicId::ZERO };
+    let request = DeleteTopicsRequest { topics: vec![named], timeout_ms: 5000, ..Default::default() };
+    ask!(bench, request, 6 => response: DeleteTopicsResponse<'_>);
+    assert_eq!((response.responses[0].error_code, response.responses[0].topic_id), (OK, id));
 }
 
 #[tokio::test]
@@ -305,6 +315,11 @@ async fn producer_ids_are_given_once_and_transactions_are_refused() {
     ask!(bench, request, 4 => response: InitProducerIdResponse);
     assert_eq!(response.error_code, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     assert_eq!(response.producer_id, -1);
+    for (transactional_id, producer_id, producer_epoch) in [(Some(""), -1, -1), (None, 5, -1), (None, -1, 5)] {
+        let request = InitProducerIdRequest { transactional_id, producer_id, producer_epoch, ..Default::default() };
+        ask!(bench, request, 4 => response: InitProducerIdResponse);
+        assert_eq!((response.error_code, response.producer_epoch), (ErrorCode::INVALID_REQUEST, -1));
+    }
 }
 
 #[tokio::test]
@@ -314,7 +329,7 @@ async fn the_cluster_its_devices_and_producers_are_described() {
     ask!(bench, DescribeClusterRequest { endpoint_type: 1, ..Default::default() }, 2 => response: DescribeClusterResponse<'_>);
     assert_eq!((response.error_code, response.controller_id, response.brokers[0].port), (OK, 1, 9092));
     ask!(bench, DescribeClusterRequest { endpoint_type: 2, ..Default::default() }, 1 => response: DescribeClusterResponse<'_>);
-    assert_eq!(response.error_code, ErrorCode::MISMATCHED_ENDPOINT_TYPE);
+    assert_eq!((response.error_code, response.endpoint_type), (ErrorCode::MISMATCHED_ENDPOINT_TYPE, 1));
 
     ask!(bench, DescribeLogDirsRequest { topics: None }, 4 => response: DescribeLogDirsResponse<'_>);
     let device = &response.results[0];
@@ -358,6 +373,19 @@ async fn topics_are_described_page_by_page() {
     }
     let expected = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)];
     assert_eq!(seen, expected.map(|(name, index)| (name.to_owned(), index)));
+    // A limit below one is one; a page cannot begin where nothing was asked for.
+    let request = DescribeTopicPartitionsRequest { topics: vec![], response_partition_limit: 0, cursor: None };
+    ask!(bench, request, 0 => response: DescribeTopicPartitionsResponse<'_>);
+    assert_eq!((response.topics.len(), response.topics[0].partitions.len()), (1, 1));
+    for (topic_name, partition_index) in [("b", 0), ("a", -1)] {
+        let request = DescribeTopicPartitionsRequest {
+            topics: vec![describe_topic_partitions_request::TopicRequest { name: "a" }],
+            response_partition_limit: 10,
+            cursor: Some(Cursor { topic_name, partition_index }),
+        };
+        ask!(bench, request, 0 => response: DescribeTopicPartitionsResponse<'_>);
+        assert_eq!(response.topics[0].error_code, ErrorCode::INVALID_REQUEST);
+    }
 }
 
 #[tokio::test]

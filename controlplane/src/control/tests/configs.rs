@@ -82,6 +82,8 @@ async fn the_broker_shows_its_settings_and_takes_no_change() {
     assert_eq!(response.results[0].error_code, ErrorCode::INVALID_REQUEST);
     ask!(bench, change(BROKER, "1", &[("num.partitions", 0, Some("3"))]), 1 => response: IncrementalAlterConfigsResponse<'_>);
     assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_CONFIG);
+    ask!(bench, change(BROKER, "2", &[("num.partitions", 0, Some("3"))]), 1 => response: IncrementalAlterConfigsResponse<'_>);
+    assert_eq!(response.responses[0].error_code, ErrorCode::INVALID_REQUEST);
 }
 
 #[tokio::test]

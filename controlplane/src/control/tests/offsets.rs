@@ -161,7 +161,7 @@ async fn wrong_epochs_and_partitions_have_their_names() {
 async fn an_epochs_end_is_told_and_an_unknown_epoch_has_none() {
     let bench = Bench::start();
     bench.topic("t", vec![FakeLog { start: 0, end: 42, batches: vec![] }]).await;
-    for (leader_epoch, expected) in [(1, (1, 42)), (0, (-1, -1))] {
+    for (leader_epoch, expected) in [(1, (1, 42)), (0, (-1, -1)), (2, (-1, -1))] {
         let partitions = vec![OffsetForLeaderPartition { partition: 0, current_leader_epoch: -1, leader_epoch }];
         let topics = vec![OffsetForLeaderTopic { topic: "t", partitions }];
         let request = OffsetForLeaderEpochRequest { replica_id: -1, topics };

@@ -75,9 +75,15 @@ async fn client_software_must_look_like_a_name() {
 #[tokio::test]
 async fn a_client_that_means_another_broker_is_sent_to_its_bootstrap_servers() {
     let bench = Bench::start();
-    for (node_id, cluster_id, expected) in
-        [(1, None, OK), (2, None, ErrorCode::REBOOTSTRAP_REQUIRED), (-1, Some("x"), ErrorCode::REBOOTSTRAP_REQUIRED)]
-    {
+    let own = crate::api::id_text(bench.control.context().store.image().cluster.0);
+    for (node_id, cluster_id, expected) in [
+        (-1, None, OK),
+        (1, Some(&*own), OK),
+        (2, Some(&*own), ErrorCode::REBOOTSTRAP_REQUIRED),
+        (1, Some("x"), ErrorCode::REBOOTSTRAP_REQUIRED),
+        (1, None, ErrorCode::INVALID_REQUEST),
+        (-1, Some(&*own), ErrorCode::INVALID_REQUEST),
+    ] {
         let request =
             ApiVersionsRequest { client_software_name: "a", client_software_version: "1", cluster_id, node_id };
         ask!(bench, request, 5 => response: ApiVersionsResponse<'_>);

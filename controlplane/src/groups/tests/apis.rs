@@ -247,6 +247,14 @@ async fn offsets_are_deleted_but_for_topics_that_are_used_or_unknown() {
     let codes: Vec<_> = response.topics.iter().map(|topic| topic.partitions[0].error_code).collect();
     assert_eq!(response.error_code, ErrorCode::NONE);
     assert_eq!(codes, [ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode::NONE, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
+    let partitions = [0, 77].map(|partition_index| OffsetDeleteRequestPartition { partition_index }).to_vec();
+    let topics = vec![OffsetDeleteRequestTopic { name: "u", partitions }];
+    let bytes = world.ask(0, &OffsetDeleteRequest { group_id: "g", topics: topics.clone() }).await;
+    let response = OffsetDeleteResponse::parse(&bytes, 0).unwrap();
+    let codes: Vec<_> = response.topics[0].partitions.iter().map(|partition| partition.error_code).collect();
+    assert_eq!(codes, [ErrorCode::NONE, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION]);
+    let bytes = world.ask(0, &OffsetDeleteRequest { group_id: "", topics }).await;
+    assert_eq!(OffsetDeleteResponse::parse(&bytes, 0).unwrap().error_code, ErrorCode::INVALID_GROUP_ID);
 }
 
 #[tokio::test]
