@@ -8,7 +8,7 @@ use protocol::messages::{ApiVersionsResponse, Message as _};
 
 use super::differences::DIFFERENCES;
 use super::transcript::{Response, Transcript};
-use super::traps::TRAPS;
+use super::traps::{SCENARIOS, TRAPS};
 
 /// What Kafka 4.4 offers and Barelog does not: keys, names, why.
 const ABSENT: &[(&[i16], &str, &str)] = &[
@@ -47,8 +47,9 @@ const HEAD: &str = "\
 Barelog offers what it serves, and what it serves it answers as Kafka 4.4 does. `cargo xtask golden` plays a scenario to a real
 Kafka 4.4.0 (every API and version below, ordinary requests and the usual mistakes) and keeps requests and answers byte for byte in
 `tests/golden/kafka-4.4`. A test decodes and encodes each of them with Barelog's codec, plays the same scenario to Barelog, and
-compares the answers field by field. Ids and the like are compared by what they name; host, port, directories, sizes on disk,
-instants and the wording of messages are not compared.
+compares the answers field by field. Ids and the like are compared by what they name, and so is the first leader epoch of a
+partition, which is 0 in Kafka and 1 in Barelog; host, port, directories, sizes on disk, instants and the wording of messages are
+not compared.
 
 ";
 
@@ -88,12 +89,18 @@ pub(crate) fn text(kafka: &Transcript) -> String {
         let _ = writeln!(out, "| {api} | {case} | {field} | {theirs} | {ours} | {} |", difference.why);
     }
     out.push_str("\n## What clients trip over\n\nWhat brokers have got wrong before, and the tests that show how it is here.\n\n");
+    tests(&mut out, TRAPS);
+    out.push_str("\n## What users have hit\n\nScenarios of one node; what several nodes bring has no tests yet.\n\n");
+    tests(&mut out, SCENARIOS);
+    out
+}
+
+fn tests(out: &mut String, rows: &[(&str, &[&str])]) {
     out.push_str("| | tests |\n|---|---|\n");
-    for (what, tests) in TRAPS {
+    for (what, tests) in rows {
         let tests: Vec<String> = tests.iter().map(|test| format!("`{test}`")).collect();
         let _ = writeln!(out, "| {what} | {} |", tests.join(", "));
     }
-    out
 }
 
 fn is_absent(key: i16) -> bool {

@@ -96,6 +96,86 @@ pub(crate) const TRAPS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What users of such systems have hit, and the tests that show how it is here.
+pub(crate) const SCENARIOS: &[(&str, &[&str])] = &[
+    ("a small message waits for more (Nagle)", &["a_small_message_is_answered_without_waiting_for_more"]),
+    (
+        "a commit during a rebalance takes the member's partitions away",
+        &["commits_are_checked_against_members_and_generation", "members_share_partitions_and_take_over"],
+    ),
+    (
+        "a member that paused for too long joins for ever",
+        &["a_paused_member_comes_back_with_one_join", "a_silent_member_is_put_out_and_a_heard_one_is_not"],
+    ),
+    (
+        "a deleted group is back after a restart",
+        &["a_deleted_group_does_not_come_back", "a_deleted_group_is_gone_and_stays_so_after_a_restart"],
+    ),
+    (
+        "clients die while a coordinator loads, or when a topic is made anew",
+        &[
+            "a_group_that_is_not_served_yet_is_so_named_in_every_version",
+            "groups_that_cannot_be_read_are_refused_by_name_and_hold_up_no_others",
+            "offsets_of_a_later_topic_of_the_same_name_stay",
+        ],
+    ),
+    (
+        "ten thousand partitions take the memory, or a start or a stop without end",
+        &["ten_thousand_partitions_are_made_served_and_found_again"],
+    ),
+    ("an idle broker uses the processor", &["a_quiet_broker_uses_under_one_percent_of_a_core"]),
+    ("a client reads ahead until its memory is gone", &["no_more_is_asked_for_than_memory_allows"]),
+    (
+        "a start reads the whole log",
+        &[
+            "a_restart_reads_what_was_written_after_the_last_checkpoint_and_no_more",
+            "after_ten_million_commits_to_a_thousand_keys_a_restart_reads_about_the_keys",
+        ],
+    ),
+    (
+        "it does not stop under load",
+        &[
+            "sigterm_under_load_stops_within_seconds_and_loses_nothing_acknowledged",
+            "a_shutdown_does_not_wait_for_ever",
+        ],
+    ),
+    (
+        "a torn tail is taken for data, or keeps the broker from starting",
+        &[
+            "no_acknowledged_record_is_lost_moved_or_duplicated_by_kills",
+            "no_seed_loses_moves_or_repeats_a_record",
+            "a_stale_unit_of_an_earlier_life_behind_the_end_is_not_taken",
+        ],
+    ),
+    (
+        "one damaged place keeps everything from starting",
+        &[
+            "rot_in_a_payload_costs_one_batch",
+            "a_read_error_closes_the_journal_by_name",
+            "a_damaged_batch_is_named_listed_and_skipped_by_a_seek_or_by_a_deletion",
+        ],
+    ),
+    (
+        "a full disk: the broker dies, cannot start, or clients hang without a word",
+        &[
+            "an_existing_directory_on_a_full_disk_serves_reads_and_deletes",
+            "a_full_device_and_a_fenced_journal_are_told_by_name",
+        ],
+    ),
+    (
+        "limits of the kernel end in a riddle",
+        &[
+            "an_ordinary_user_with_little_locked_memory_is_served_with_one_warning",
+            "io_uring_forbidden_is_named_with_its_remedy",
+            "o_direct_refused_by_the_file_system_is_named_with_its_remedy",
+        ],
+    ),
+    (
+        "old clients turn compression off; connections that break off hurt others",
+        &["kcat_round_trips_every_codec_and_its_group_resumes", "connections_that_break_off_leave_the_others_alone"],
+    ),
+];
+
 /// The names of all tests in the repository.
 #[cfg(test)]
 fn all_tests() -> std::collections::HashSet<String> {
@@ -122,7 +202,7 @@ fn all_tests() -> std::collections::HashSet<String> {
 #[test]
 fn every_test_that_is_named_exists() {
     let tests = all_tests();
-    for (what, named) in TRAPS {
+    for (what, named) in TRAPS.iter().chain(SCENARIOS) {
         for name in *named {
             assert!(tests.contains(*name), "{what}: there is no test {name}");
         }
