@@ -322,6 +322,10 @@ pub(super) fn offsets(run: &mut Run) {
         none["topics"] = json!([]);
         run.ask(api, v, "nothing", none);
     }
+    offsets_fetched(run);
+}
+
+fn offsets_fetched(run: &mut Run) {
     let id = run.known("topic_id", "orders");
     for v in versions("OffsetFetch") {
         let api = "OffsetFetch";
