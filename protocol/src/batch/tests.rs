@@ -127,7 +127,8 @@ fn any_damaged_byte_neither_panics_nor_loops() {
 fn stamping_the_offset_keeps_the_crc() {
     let mut bytes = sample();
     stamp(&mut bytes, Offset(1 << 40), Epoch(9)).unwrap();
-    let batch = BatchView::check(&bytes).unwrap();
+    assert_eq!(BatchView::check(&bytes).unwrap_err(), BatchError::BaseOffset(1 << 40), "a producer's is 0");
+    let batch = BatchView::check_stored(&bytes).unwrap();
     batch.verify_crc(&SUMS).unwrap();
     assert_eq!((batch.base_offset(), batch.leader_epoch(), batch.last_offset()), (1 << 40, 9, (1 << 40) + 2));
 }
