@@ -31,6 +31,9 @@ const NO_KIND: &str = "an isolation of no kind";
 const TAKEN: &str = "a batch and a byte|stamped by its client";
 const LATE: &str = "a time too long ago|a time far ahead";
 
+/// Served, and not in the recording: the scenario has no consumer group (KIP-848) yet.
+pub(crate) const UNRECORDED: &[&str] = &["ConsumerGroupHeartbeat", "ConsumerGroupDescribe"];
+
 pub(crate) const DIFFERENCES: &[Difference] = &[
     differs(
         "ApiVersions",

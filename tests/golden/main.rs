@@ -34,7 +34,7 @@ fn record() {
 #[test]
 fn every_version_that_is_served_is_recorded_with_an_answer() {
     let recorded = Transcript::read();
-    for api in protocol::api::APIS {
+    for api in protocol::api::APIS.iter().filter(|api| !differences::UNRECORDED.contains(&api.name)) {
         for version in versions(api.name) {
             let of_it = recorded.exchanges.iter().filter(|e| e.api == api.name && e.version == version);
             let answered = of_it.filter(|e| matches!(e.response, Response::Answer(_))).count();

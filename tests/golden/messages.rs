@@ -67,6 +67,8 @@ codecs! {
     OffsetDelete OffsetDeleteRequest OffsetDeleteResponse;
     DescribeCluster DescribeClusterRequest DescribeClusterResponse;
     DescribeProducers DescribeProducersRequest DescribeProducersResponse;
+    ConsumerGroupHeartbeat ConsumerGroupHeartbeatRequest ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe ConsumerGroupDescribeRequest ConsumerGroupDescribeResponse;
     DescribeTopicPartitions DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse;
 }
 

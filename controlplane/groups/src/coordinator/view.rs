@@ -50,13 +50,13 @@ impl Coordinator {
                     group: name.clone(),
                     protocol_type: "consumer".into(),
                     state: consumer.state_name(),
-                    kind: "Consumer",
+                    kind: "consumer",
                 },
                 None => Listed {
                     group: name.clone(),
                     protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
                     state: group.classic.state_name(),
-                    kind: "Classic",
+                    kind: "classic",
                 },
             });
         Ok(listed.filter(|group| among(states, group.state) && among(kinds, group.kind)).collect())

@@ -159,7 +159,7 @@ fn a_first_member_gets_everything_and_is_answered_when_that_is_durable() {
     assert_eq!(described.members[0].assignment, described.members[0].target);
     assert_eq!(world.machine.describe("g"), Err(Error::GroupIdNotFound), "it is not a classic group");
     let listed = world.machine.list(&[], &["consumer"]).unwrap();
-    assert_eq!((listed[0].kind, listed[0].protocol_type.as_ref(), listed[0].state), ("Consumer", "consumer", "Stable"));
+    assert_eq!((listed[0].kind, listed[0].protocol_type.as_ref(), listed[0].state), ("consumer", "consumer", "Stable"));
     assert!(world.machine.list(&[], &["classic"]).unwrap().is_empty());
 }
 

@@ -80,7 +80,7 @@ async fn each_kind_of_group_is_listed_as_such_and_described_by_its_own_api() {
     world.find().await;
     world.commit("offsets", "t", 0, 1).await;
     beat(&world, 1, &joins("members", "m")).await;
-    for (kind, name) in [("consumer", "members"), ("Classic", "offsets")] {
+    for (kind, name) in [("consumer", "members"), ("classic", "offsets")] {
         let bytes = world.ask(5, &ListGroupsRequest { states_filter: vec![], types_filter: vec![kind] }).await;
         let listed = ListGroupsResponse::parse(&bytes, 5).unwrap().groups;
         assert_eq!(listed.iter().map(|group| group.group_id).collect::<Vec<_>>(), [name]);
