@@ -86,7 +86,7 @@ impl Broker {
             dir.display()
         );
         std::fs::write(&config, text).expect("a configuration");
-        let mut broker = Self::serve(&config, &dir.with_extension("log"), address, http);
+        let mut broker = Self::serve_without_waiting(&config, &dir.with_extension("log"), address, http);
         broker.wait_until_healthy(Duration::from_secs(60));
         broker
     }
