@@ -77,9 +77,9 @@ fn ten_thousand_partitions_are_made_served_and_found_again() {
     let look = |broker: &Broker| {
         let mut wire = Wire::connect(broker.address).unwrap();
         for partition in [0, 7, 999] {
-            let (code, end, records) = wire.fetch(&format!("t{}", partition % 10), partition, 0, 10_000).unwrap();
-            assert_eq!((code, end), (0, 1));
-            assert!(!records.is_empty());
+            let fetched = wire.fetch(&format!("t{}", partition % 10), partition, 0, 10_000).unwrap();
+            assert_eq!((fetched.code, fetched.high_watermark), (0, 1));
+            assert!(!fetched.bytes.is_empty());
         }
     };
     look(&broker);
