@@ -102,8 +102,8 @@ fn describe_one(admin: &mut Client, name: &str) -> anyhow::Result<Value> {
     let epochs = group.epochs.map(|epochs| json!({ "group": epochs.group, "assignment": epochs.assignment }));
     let kind = match (group.state.as_str(), epochs.is_some()) {
         ("Dead", _) => "",
-        (_, true) => "Consumer",
-        (_, false) => "Classic",
+        (_, true) => "consumer",
+        (_, false) => "classic",
     };
     Ok(json!({
         "name": group.name, "state": group.state, "type": kind, "epochs": epochs, "protocol_type": group.protocol_type, "assignor": group.protocol,
@@ -140,7 +140,7 @@ fn print_group(group: &Value) -> anyhow::Result<()> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let members = list(&group["members"]);
     let plural = if members.len() == 1 { "" } else { "s" };
-    let (name, state, kind) = (text(&group["name"]), text(&group["state"]), text(&group["type"]).to_lowercase());
+    let (name, state, kind) = (text(&group["name"]), text(&group["state"]), text(&group["type"]));
     let kind = if kind.is_empty() { String::new() } else { format!(", {kind}") };
     let epochs = match &group["epochs"] {
         Value::Null => String::new(),

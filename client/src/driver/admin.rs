@@ -80,7 +80,7 @@ pub struct ListedGroup {
     pub protocol_type: String,
     /// `Stable`, `Empty`, …; empty where the broker does not tell.
     pub state: String,
-    /// `Classic` or `Consumer` (KIP-848); empty where the broker does not tell.
+    /// `classic` or `consumer` (KIP-848); empty where the broker does not tell.
     pub kind: String,
 }
 
