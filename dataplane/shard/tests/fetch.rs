@@ -247,7 +247,7 @@ fn offsets_and_epochs_outside_are_refused_by_name() {
     let request = fetch("empty", vec![want(0, 0).with_last_fetched_epoch(5)]).with_max_wait_ms(0);
     assert_eq!(only(&client.fetch(&mut world, 12, &request)).error_code, ErrorCode::NONE.0);
 
-    let other = by_id(fetch("t", vec![want(0, 0)]), base::TopicId(id.0 + 1));
+    let other = by_id(fetch("t", vec![want(0, 0)]), base::TopicId(id.0 + 100));
     assert_eq!(only(&client.fetch(&mut world, 13, &other)).error_code, ErrorCode::UNKNOWN_TOPIC_ID.0);
     world.delete_topic("t");
     let stale = by_id(fetch("t", vec![want(0, 0)]), id);
