@@ -80,6 +80,7 @@ fn rows(profile: &Profile) -> Vec<Row> {
         row("receive buffers", "sockets", &name, 0, profile.receive_bytes as u64);
         row("footer cache", &name, "", 0, profile.footer_bytes as u64);
         row("clustering", &name, "", 0, profile.clustering_bytes as u64);
+        row("compaction: keys", &name, "", 0, profile.compaction_bytes as u64);
         row("ring", &name, "control plane", DEPTHS.control, (DEPTHS.control * size_of::<ToControl>()) as u64);
         row("ring", "control plane", &name, DEPTHS.control, (DEPTHS.control * size_of::<ToShard>()) as u64);
         row("ring", &name, "keeper", dataplane::keeper::DEPTH, 0);

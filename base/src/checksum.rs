@@ -4,7 +4,7 @@
 //! table-driven one that pure crates and their tests use, and the oracle for the fast one.
 
 use core::hash::Hasher as _;
-use siphasher::sip128::{Hasher128 as _, SipHasher24};
+use siphasher::sip128::{Hasher128 as _, SipHasher13, SipHasher24};
 
 /// CRC-32C (Castagnoli, RFC 3720) and CRC-64/NVME, both resumable.
 #[derive(Clone, Copy)]
@@ -52,6 +52,14 @@ impl Checksums {
 pub fn keyed128(key: &[u8; 16], bytes: &[u8]) -> u128 {
     let mut hasher = SipHasher24::new_with_key(key);
     hasher.write(bytes);
+    hasher.finish128().as_u128()
+}
+
+/// SipHash-1-3-128 of a partition's record key, under a seed that nobody outside knows: two keys that clients choose do not meet.
+#[must_use]
+pub fn key_hash(seed: u64, partition: u64, key: &[u8]) -> u128 {
+    let mut hasher = SipHasher13::new_with_keys(seed, partition);
+    hasher.write(key);
     hasher.finish128().as_u128()
 }
 

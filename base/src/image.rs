@@ -156,13 +156,28 @@ pub enum TimestampType {
     Append,
 }
 
+/// How a topic with `cleanup.policy=compact` is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// `delete.retention.ms`: how long a tombstone stays once all that it deletes is gone.
+    pub delete_retention_ms: i64,
+    /// `min.compaction.lag.ms`: how old a record is before it counts as later than another, or goes.
+    pub lag_ms_min: i64,
+    /// `max.compaction.lag.ms`: a record this old is compacted whatever the ratio says.
+    pub lag_ms_max: i64,
+    /// `min.cleanable.dirty.ratio` in millionths: the share of a partition's bytes that is new before it is compacted.
+    pub dirty_ppm_min: u32,
+}
+
 /// A topic's settings as the data path needs them, defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicConfig {
-    /// `retention.ms`; −1 is without end.
+    /// `retention.ms`; −1 is without end, as without `delete` in `cleanup.policy`.
     pub retention_ms: i64,
-    /// `retention.bytes` per partition; −1 is without end.
+    /// `retention.bytes` per partition; −1 is without end, as without `delete` in `cleanup.policy`.
     pub retention_bytes: i64,
+    /// With `compact` in `cleanup.policy`.
+    pub compaction: Option<Compaction>,
     /// `max.message.bytes`: largest record batch, in bytes, its header included.
     pub max_message_bytes: u32,
     /// `message.timestamp.type`.

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod checksum;
+pub mod codecs;
 pub mod ids;
 pub mod image;
 pub mod memory;
@@ -15,6 +16,7 @@ pub mod stats;
 pub mod time;
 
 pub use checksum::Checksums;
+pub use codecs::Codecs;
 pub use ids::{
     BrokerId, ClusterId, ConnId, DeviceIndex, Epoch, JournalId, Offset, PartitionId, Position, ProducerEpoch,
     ProducerId, ShardId, TopicId,

@@ -4,12 +4,14 @@
 //! broker stamps them without hashing again.
 
 mod builder;
+mod filter;
 mod records;
 mod stamp;
 #[cfg(test)]
 mod tests;
 
 pub use builder::{BatchBuilder, Producer, record_len};
+pub use filter::{Filtered, empty_batch, rewrite};
 pub use records::{Header, Headers, RecordView, Records, Walk, walk_records};
 pub use stamp::{stamp, stamp_append_time, stamp_max_timestamp};
 
@@ -54,6 +56,8 @@ pub const APPEND_TIME_BIT: i16 = 1 << 3;
 pub const TRANSACTIONAL_BIT: i16 = 1 << 4;
 /// Attribute bit: a transaction marker.
 pub const CONTROL_BIT: i16 = 1 << 5;
+/// Attribute bit: the base timestamp is the time from which on the batch's tombstones may go (KIP-534).
+pub const DELETE_HORIZON_BIT: i16 = 1 << 6;
 /// Attribute bits of the codec.
 pub const CODEC_MASK: i16 = 0b111;
 
@@ -233,7 +237,8 @@ impl<'a> BatchView<'a> {
         Ok(batch)
     }
 
-    /// Exactly one batch as a broker stores it: also stamped with LogAppendTime, or a control batch.
+    /// Exactly one batch as a broker stores it: also stamped with LogAppendTime, a control batch, or a compacted one, which holds
+    /// fewer records than offsets, or none.
     ///
     /// # Errors
     /// The first rule that the header breaks.
@@ -242,7 +247,12 @@ impl<'a> BatchView<'a> {
         if !rest.is_empty() {
             return Err(BatchError::Trailing);
         }
-        batch.dense()?;
+        if batch.count() < 0 {
+            return Err(BatchError::Count(batch.count()));
+        }
+        if batch.last_offset_delta() < (batch.count() - 1).max(0) {
+            return Err(BatchError::LastOffsetDelta(batch.last_offset_delta()));
+        }
         Ok(batch)
     }
 
@@ -360,6 +370,12 @@ impl<'a> BatchView<'a> {
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.attributes() & CONTROL_BIT != 0
+    }
+
+    /// The time from which on its tombstones may go, in ms since 1970, where one is set.
+    #[must_use]
+    pub fn delete_horizon(&self) -> Option<i64> {
+        (self.attributes() & DELETE_HORIZON_BIT != 0).then(|| self.base_timestamp())
     }
 
     /// What the CRC-32C covers.

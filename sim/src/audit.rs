@@ -17,7 +17,8 @@ use crate::{Disk, sums};
 /// The first that does not.
 pub fn acked_lies_there(disk: &mut Disk, logs: &BTreeMap<PartitionId, Log>) -> Result<(), String> {
     let there = batches(disk)?;
-    for (id, log) in logs {
+    // Of what is compacted the oracle for that says what must be there.
+    for (id, log) in logs.iter().filter(|(_, log)| !log.compacted) {
         for entry in log.acked.values() {
             if !there.contains(&(*id, entry.base, entry.end() - 1)) {
                 let (base, position) = (entry.base, entry.position);

@@ -42,11 +42,12 @@ pub struct Level {
 }
 
 /// All of them.
-pub const LEVELS: [Level; 5] = [
-    Level { name: "journal", run: |seed| run::run(seed).map(|summary| summary.report()), share: 25 },
+pub const LEVELS: [Level; 6] = [
+    Level { name: "journal", run: |seed| run::run(seed).map(|summary| summary.report()), share: 20 },
     Level { name: "journal-mixed", run: |seed| run::run_mixed(seed).map(|summary| summary.report()), share: 10 },
+    Level { name: "journal-compact", run: |seed| run::run_compacted(seed).map(|summary| summary.report()), share: 10 },
     Level { name: "journal-harm", run: |seed| run::run_harmed(seed).map(|summary| summary.report()), share: 15 },
-    Level { name: "broker", run: |seed| broker::run(seed).map(|summary| summary.report()), share: 30 },
+    Level { name: "broker", run: |seed| broker::run(seed).map(|summary| summary.report()), share: 25 },
     Level { name: "broker-harm", run: |seed| broker::run_harmed(seed).map(|summary| summary.report()), share: 20 },
 ];
 

@@ -7,6 +7,7 @@ pub mod arena;
 pub mod audit;
 pub mod broker;
 pub mod chance;
+pub mod compacted;
 pub mod disk;
 pub mod levels;
 pub mod model;

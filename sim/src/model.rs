@@ -58,6 +58,8 @@ pub struct Log {
     pub producers: BTreeMap<i64, ProducerModel>,
     /// Whether retention may move the start by itself.
     pub retained: bool,
+    /// Whether records with a later one of their key go.
+    pub compacted: bool,
 }
 
 impl Log {

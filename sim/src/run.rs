@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::image::{TimestampType, TopicConfig};
+use base::image::{Compaction, TimestampType, TopicConfig};
 use base::{Epoch, JournalId, Offset, PartitionId, WallMs};
 use journal::recovery::JournalReport;
 use journal::storage::Storage as _;
 use journal::store::{AppendError, Appended, ReadOutcome};
 use protocol::batch::{BatchBuilder, BatchView, Producer};
 
+use crate::compacted::DELETE_RETENTION_MS;
 use crate::model::{Entry, Log, ProducerModel};
 pub use crate::summary::Summary;
 use crate::world::{Faults, Plan, Rest, World};
@@ -32,7 +33,9 @@ pub struct Run {
     /// Of which partitions the next steps are; none: of all.
     focus: Vec<PartitionId>,
     next_partition: u64,
-    next_value: u64,
+    pub(crate) next_value: u64,
+    /// The highest wall time there was.
+    pub(crate) wall_max: i64,
     summary: Summary,
     /// Whether a fault was planted in this life.
     faulty: bool,
@@ -145,6 +148,49 @@ pub fn run_mixed(seed: u64) -> Result<Summary, String> {
     Ok(run.summary)
 }
 
+/// Runs one seed with partitions that are compacted beside others, through crashes.
+///
+/// # Errors
+/// What is wrong. The machines under test may also panic.
+pub fn run_compacted(seed: u64) -> Result<Summary, String> {
+    let mut chance = Chance::new(seed);
+    let mut plan = Plan::any(&mut chance);
+    plan.journals = 1;
+    plan.shards = 1;
+    plan.extent_len = 128 << 10;
+    plan.extents_max = 33 + 4 * chance.between(0, 12);
+    plan.batch_bytes = *chance.pick(&[400, 4000, 20_000]);
+    plan.unit_bytes = plan.unit_bytes.min(16 << 10);
+    let lives = chance.between(2, 4);
+    let mut run = Run::first(chance, Rest::new(plan))?;
+    let (compacted, others): (Vec<_>, Vec<_>) = (1..=5).map(PartitionId).partition(|id| id.0 <= 3);
+    for id in &compacted {
+        run.new_compacted(*id);
+    }
+    for id in &others {
+        run.new_partition(*id);
+    }
+    for life in 0..lives {
+        if run.chance.odds(1, 8) {
+            run.plant();
+        }
+        for step in 0..run.chance.between(100, 600) {
+            let focus = if run.chance.odds(7, 8) { &compacted } else { &others };
+            if run.chance.odds(1, 40) {
+                // Tombstones' time comes.
+                run.world.pass_ms(20_000);
+            }
+            run.focus.clone_from(focus);
+            run.mixed_step(&compacted, &others).map_err(|error| format!("life {life} step {step}: {error}"))?;
+        }
+        run.focus.clear();
+        run = run.again().map_err(|error| format!("end of life {life}: {error}"))?;
+    }
+    run.last().map_err(|error| format!("at the end: {error}"))?;
+    run.summary.trace = run.world.trace;
+    Ok(run.summary)
+}
+
 /// Harms one thing.
 pub(crate) fn harm(rest: &mut Rest, chance: &mut Chance) {
     let from = chance.odds(1, 10);
@@ -189,6 +235,7 @@ impl Run {
             focus: Vec::new(),
             next_partition: 100,
             next_value: 0,
+            wall_max: i64::MIN,
             summary: Summary::default(),
             faulty: false,
             checked: true,
@@ -200,7 +247,7 @@ impl Run {
     pub fn add_partition(&mut self, id: PartitionId, journal: JournalId, config: TopicConfig) {
         let retained = config.retention_bytes >= 0 || config.retention_ms >= 0;
         self.homes.insert(id, journal);
-        self.logs.insert(id, Log { retained, ..Log::default() });
+        self.logs.insert(id, Log { retained, compacted: config.compaction.is_some(), ..Log::default() });
         self.configs.insert(id, Arc::new(config));
         self.tell_partition(id);
     }
@@ -220,6 +267,30 @@ impl Run {
         let config = TopicConfig {
             retention_ms: if retained && self.chance.odds(1, 2) { 60_000 } else { -1 },
             retention_bytes: if retained { 40_000 } else { -1 },
+            compaction: None,
+            max_message_bytes: 60 << 10,
+            timestamp_type: if append_time { TimestampType::Append } else { TimestampType::Create },
+            timestamp_before_ms_max: i64::MAX,
+            timestamp_after_ms_max: i64::MAX,
+            min_insync_replicas: 1,
+        };
+        self.add_partition(id, journal, config);
+    }
+
+    fn new_compacted(&mut self, id: PartitionId) {
+        let journal = JournalId(self.chance.below(self.world.plan.journals));
+        let append_time = self.chance.odds(1, 5);
+        let retained = self.chance.odds(1, 4);
+        let compaction = Compaction {
+            delete_retention_ms: DELETE_RETENTION_MS,
+            lag_ms_min: *self.chance.pick(&[0, 0, 5000]),
+            lag_ms_max: *self.chance.pick(&[i64::MAX, i64::MAX, 20_000]),
+            dirty_ppm_min: *self.chance.pick(&[0, 100_000, 500_000]),
+        };
+        let config = TopicConfig {
+            retention_ms: if retained { 60_000 } else { -1 },
+            retention_bytes: -1,
+            compaction: Some(compaction),
             max_message_bytes: 60 << 10,
             timestamp_type: if append_time { TimestampType::Append } else { TimestampType::Create },
             timestamp_before_ms_max: i64::MAX,
@@ -319,6 +390,7 @@ impl Run {
     /// # Errors
     /// What is wrong.
     pub fn check(&mut self) -> Result<(), String> {
+        self.wall_max = self.wall_max.max(self.world.now.wall.0);
         for (&id, log) in &mut self.logs {
             let journal = self.homes[&id];
             let shard = usize::from(self.world.plan.shard_of(journal.0).0);
@@ -413,7 +485,7 @@ impl Run {
             let known = *log.producers.entry(who).or_insert(ProducerModel { epoch: 0, next: 0 });
             Producer { id: who, epoch: known.epoch, sequence: known.next, transactional: false }
         };
-        let sent = self.batch(producer);
+        let sent = if self.logs[&id].compacted { self.keyed_batch(producer) } else { self.batch(producer) };
         match self.send(id, &sent) {
             Ok(appended) if appended.duplicate => Err(format!("a new batch of partition {id} is called a duplicate")),
             Ok(appended) => self.taken(id, sent, &appended),
@@ -568,7 +640,11 @@ impl Run {
         let right = match outcome {
             ReadOutcome::Data { .. } => {
                 self.summary.reads += 1;
-                log.check_served(from, &bytes)? > from
+                if log.compacted {
+                    log.take_compacted(from, &bytes, &mut BTreeMap::new())? > from
+                } else {
+                    log.check_served(from, &bytes)? > from
+                }
             }
             ReadOutcome::Empty => from >= log.acked_end() && from <= log.end(),
             ReadOutcome::OutOfRange => from < log.start || from > log.end() || log.moves.iter().any(|to| from < *to),
@@ -631,6 +707,7 @@ impl Run {
         self.summary.checkpoints += told.checkpoints;
         let clustered = self.world.shards.iter().map(|shard| shard.store.clustered_extents());
         self.summary.clustered += clustered.sum::<u64>();
+        self.summary.compactions += self.world.shards.iter().map(|shard| shard.store.compaction().runs).sum::<u64>();
         self.summary.fenced += fenced;
         if fenced > 0 && !self.faulty {
             return Err(format!("fenced without a fault: {:?}", told.fenced));
@@ -726,6 +803,9 @@ impl Run {
                 return Err(format!("partition {id}: end of epoch {epoch} is {got:?}, should be {wanted:?}"));
             }
         }
+        if log.compacted {
+            return Ok(());
+        }
         let Some(entry) = log.acked.values().nth(self.chance.index(log.acked.len())) else { return Ok(()) };
         let timestamp = entry.max_timestamp - self.chance.below(3).cast_signed();
         let wanted = log.at_time(timestamp);
@@ -766,6 +846,9 @@ impl Run {
     /// # Errors
     /// What is wrong.
     pub fn read_through(&mut self, id: PartitionId) -> Result<(), String> {
+        if self.logs[&id].compacted {
+            return self.read_through_compacted(id);
+        }
         let mut next = self.logs[&id].start;
         while next < self.logs[&id].acked_end() {
             let bytes_max = *self.chance.pick(&[1, 30_000, 1 << 20]);

@@ -27,6 +27,8 @@ pub struct Summary {
     pub freed: u64,
     /// Extents clustered.
     pub clustered: u64,
+    /// Passes of compaction.
+    pub compactions: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Journals fenced by planted faults.
@@ -50,6 +52,7 @@ impl Summary {
             ("duplicates answered", self.duplicates),
             ("extents freed", self.freed),
             ("extents clustered", self.clustered),
+            ("passes of compaction", self.compactions),
             ("checkpoints", self.checkpoints),
             ("journals fenced", self.fenced),
             ("refused for space", self.full),

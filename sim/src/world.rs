@@ -91,6 +91,9 @@ impl Plan {
                 bytes_per_second: if self.extents_max.is_multiple_of(4) { 0 } else { 1 << 30 },
                 rest_ms: 0,
             },
+            // From some tens of keys to a few thousand.
+            compaction_bytes: 1 << (10 + self.extents_max % 7),
+            codecs: base::Codecs::none(),
             producers_per_partition_max: 64,
             producer_expiry_ms: 7 * 86_400_000,
             durability: vec![self.durability],

@@ -34,6 +34,7 @@ fn forever() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 60 << 10,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use journal::format::ExtentKind;
 use journal::inspect::{self, DeviceRow, ExtentClaim, ExtentRow, FooterRow, FrameRow, Item, StateRow, UnitRow};
 use journal::storage::{Storage, StorageError};
 use serde_json::{Value, json};
@@ -196,11 +197,17 @@ fn summary<W: std::io::Write>(path: &Path, device: &DeviceRow, args: &InspectArg
                 if args.journal.is_some_and(|wanted| wanted != journal.0) {
                     continue;
                 }
+                let (kind, stretch) = match kind {
+                    ExtentKind::Raw => ("raw", None),
+                    ExtentKind::Clustered(stretch) => ("clustered", Some(stretch)),
+                };
+                let compacted = stretch.map(|stretch| stretch.compacted.0).filter(|upto| *upto > 0);
                 out.line(
                     "extent",
                     json!({
-                        "offset": row.offset, "journal": journal.0, "kind": format!("{kind:?}").to_lowercase(),
-                        "generation": generation, "start": start.0, "epoch": epoch.0, "freed": freed,
+                        "offset": row.offset, "journal": journal.0, "kind": kind, "generation": generation,
+                        "start": start.0, "upto": stretch.map(|stretch| stretch.upto.position.0),
+                        "compacted_upto": compacted, "epoch": epoch.0, "freed": freed,
                     }),
                 )?;
             }

@@ -1,6 +1,7 @@
 //! The broker's commands: run one, or say how this machine would run it.
 
 mod check;
+mod codecs;
 mod groups;
 mod inspect;
 mod notify;

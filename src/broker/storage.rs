@@ -205,6 +205,8 @@ impl Recovering<'_> {
                 bytes_per_second: profile.clustering_rate,
                 rest_ms: 5000,
             },
+            compaction_bytes: profile.compaction_bytes,
+            codecs: super::codecs::codecs(),
             producers_per_partition_max: self.config.producers_per_partition_max,
             producer_expiry_ms: self.config.producer_expiry_ms,
             durability: devices.iter().map(|opened| opened.durability(profile.extra_flushes)).collect(),

@@ -66,6 +66,13 @@ pub const KEYS: &[Key] = &[
               the longer the stretches that a reader of old records finds.",
     },
     Key {
+        name: "memory.compaction",
+        kind: Kind::Bytes { min: MIB, max: 16 * GIB },
+        default: "32 MiB",
+        doc: "Per shard, while a journal is compacted: keys of one pass, 24 bytes each and a quarter left empty (32 MiB: a million). \
+              More keys take more passes.",
+    },
+    Key {
         name: "memory.huge_pages",
         kind: Kind::Choice(&["try", "require", "never"]),
         default: "try",
@@ -99,8 +106,8 @@ pub const KEYS: &[Key] = &[
         name: "journal.clustering_rate",
         kind: Kind::Bytes { min: 0, max: 1024 * GIB },
         default: "64 MiB",
-        doc: "Bytes per second, read and written, for rewriting what outlived the rest of closed extents, per shard. 0: never; \
-              then an extent's space comes back only when nothing in it lives.",
+        doc: "Bytes per second, read and written, for rewriting what outlived the rest of closed extents and for compaction, \
+              per shard. 0: never; then an extent's space comes back only when nothing in it lives, and nothing is compacted.",
     },
     Key {
         name: "device.extent",
@@ -129,6 +136,7 @@ pub struct Profile {
     pub receive_bytes: usize,
     pub footer_bytes: usize,
     pub clustering_bytes: usize,
+    pub compaction_bytes: usize,
     pub clustering_rate: u64,
     pub huge_pages: HugePages,
     pub unit_bytes: u32,
@@ -170,6 +178,7 @@ impl Profile {
             receive_bytes: size("memory.receive"),
             footer_bytes: size("memory.footers"),
             clustering_bytes: size("memory.clustering"),
+            compaction_bytes: size("memory.compaction"),
             clustering_rate: settings.bytes("journal.clustering_rate"),
             huge_pages: match settings.text("memory.huge_pages").as_deref() {
                 Some("require") => HugePages::Require,

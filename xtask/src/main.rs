@@ -1,9 +1,10 @@
-//! The one tool: `cargo xtask setup | test | clients | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | clients | compare | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
 mod clients;
 mod codegen;
+mod compare;
 mod counts;
 mod fuzz;
 mod golden;
@@ -23,6 +24,7 @@ cargo xtask COMMAND
            --clients: also what the matrix of clients needs
   test     everything that has to pass before a change lands; prints what it skips, and in CI a skip fails
   clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
+  compare  the same records to a real Kafka, and what each keeps of them after compaction, into docs/COMPACTION.md
   golden   records tests/golden/ anew from a real Kafka (needs Java and Maven)
   tidy     formatting, lints, who imports whom, links, file lengths
   fix      rustfmt and clippy's own fixes
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::command_line(&args[1..]),
         Some("test") => test::test(),
         Some("clients") => clients::clients(&args[1..]),
+        Some("compare") => compare::compare(),
         Some("golden") => golden::golden(),
         Some("tidy") => tidy::tidy(),
         Some("fix") => tidy::fix(),

@@ -23,7 +23,7 @@ const FAULTS: [(&str, &str); 8] = [
 const PLANTED_SEEDS: [(u64, u64); 3] = [(1, 100), (101, 400), (501, 1500)];
 
 /// Levels in the order in which they are tried.
-const LEVELS: [&str; 5] = ["broker", "broker-harm", "journal", "journal-mixed", "journal-harm"];
+const LEVELS: [&str; 6] = ["broker", "broker-harm", "journal", "journal-mixed", "journal-compact", "journal-harm"];
 
 /// Seeds of each level whose traces are compared before many run.
 const REPEATS: &str = "20";

@@ -57,6 +57,22 @@ pub struct ShardStats {
     pub damaged_reads: Counter,
     /// Extents replaced by clustered ones.
     pub extents_clustered: Counter,
+    /// Passes of compaction that came to their end.
+    pub compaction_runs: Counter,
+    /// Records that compaction looked at.
+    pub compaction_records_read: Counter,
+    /// Of those, the ones that stayed.
+    pub compaction_records_kept: Counter,
+    /// Bytes of batches that compaction looked at.
+    pub compaction_bytes_read: Counter,
+    /// Of those, what stayed.
+    pub compaction_bytes_kept: Counter,
+    /// How long the last pass took, in milliseconds.
+    pub compaction_last_run_ms: Counter,
+    /// Closed bytes of compacted partitions that no pass has looked at.
+    pub compaction_dirty_bytes: Counter,
+    /// Extents and batches that the last pass had to leave as they were.
+    pub compaction_uncleanable: Counter,
     /// Open connections.
     pub connections: Counter,
     /// Connections ever accepted.
@@ -121,6 +137,14 @@ impl Default for ShardStats {
             damaged_ranges: Counter::default(),
             damaged_reads: Counter::default(),
             extents_clustered: Counter::default(),
+            compaction_runs: Counter::default(),
+            compaction_records_read: Counter::default(),
+            compaction_records_kept: Counter::default(),
+            compaction_bytes_read: Counter::default(),
+            compaction_bytes_kept: Counter::default(),
+            compaction_last_run_ms: Counter::default(),
+            compaction_dirty_bytes: Counter::default(),
+            compaction_uncleanable: Counter::default(),
             connections: Counter::default(),
             connections_opened: Counter::default(),
             connections_idle_closed: Counter::default(),
@@ -223,6 +247,14 @@ pub const METRICS: &[Metric] = metrics![
     "barelog_damaged_ranges" "" Gauge damaged_ranges, "Ranges of offsets that are damaged on the device, found by a start or by a read, and not deleted yet; GET /damage lists them.";
     "barelog_damaged_reads" "" Counter damaged_reads, "Reads refused as CORRUPT_MESSAGE because what they asked for is damaged on the device.";
     "barelog_extents_clustered" "" Counter extents_clustered, "Closed extents whose living records were written anew into one.";
+    "barelog_compaction_runs" "" Counter compaction_runs, "Passes of compaction over a journal that came to their end.";
+    "barelog_compaction_records_read" "" Counter compaction_records_read, "Records that compaction looked at; those not kept had a later one of their key, or were tombstones whose time had come.";
+    "barelog_compaction_records_kept" "" Counter compaction_records_kept, "Records that compaction looked at and kept.";
+    "barelog_compaction_read" "bytes" Counter compaction_bytes_read, "Bytes of batches that compaction looked at.";
+    "barelog_compaction_kept" "bytes" Counter compaction_bytes_kept, "Bytes of batches that compaction kept.";
+    "barelog_compaction_last_run_ms" "" Gauge compaction_last_run_ms, "How long the last pass of compaction took, in milliseconds.";
+    "barelog_compaction_dirty" "bytes" Gauge compaction_dirty_bytes, "Closed bytes of compacted partitions that no pass of compaction has looked at.";
+    "barelog_compaction_uncleanable" "" Gauge compaction_uncleanable, "Extents and batches that the last pass of compaction had to leave as they were: damaged, or not to be inflated.";
     "barelog_connections" "" Gauge connections, "Open connections.";
     "barelog_connections_opened" "" Counter connections_opened, "Connections accepted.";
     "barelog_connections_idle_closed" "" Counter connections_idle_closed, "Connections closed after connections.max.idle.ms.";

@@ -1,5 +1,8 @@
 //! The way of a batch into the open unit: checks, stamps, one copy.
 
+use alloc::vec::Vec;
+
+use base::codecs::InflateError;
 use base::image::{TimestampType, TopicConfig};
 use base::memory::{Arena, Block, Purpose};
 use base::{JournalId, Now, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
@@ -13,7 +16,7 @@ use crate::index::{Entry, Fence};
 use crate::journal::{CHUNK_BYTES, Extent, FRAMES_MAX, Index, Journal, TailFrame, TailKind};
 use crate::partition::{NO_FRAME, Partition};
 use crate::producers::{Batch, Sequence};
-use crate::store::{AppendError, Appended, Store};
+use crate::store::{AppendError, Appended, INFLATED_BYTES_MAX, Keyless, Store, StoreConfig};
 
 /// What is known of a batch once its records are walked.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,12 @@ impl<A: Arena> Store<A> {
         }
         let producer = (ProducerId(batch.producer_id()), ProducerEpoch(batch.producer_epoch()));
         let kept = WallMs(now.wall.0.saturating_sub(self.config.producer_expiry_ms));
-        let judged = check_times(config, partition.last_timestamp, batch, now.wall)
+        let inflated = match config.compaction {
+            Some(_) => inflate(batch, &self.config, &mut self.inflated),
+            None => Ok(None),
+        };
+        let judged = inflated
+            .and_then(|inflated| check_times(config, partition.last_timestamp, batch, inflated, now.wall))
             .and_then(|times| Ok((times, check_sequence(partition, producer, batch, kept)?)));
         let (times, sequence) = match judged {
             Ok((times, Sequence::Next)) => (times, Sequence::Next),
@@ -264,6 +272,7 @@ impl<A: Arena> Store<A> {
             return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
         }
         let held_back = journal.extents.back().is_some_and(|extent| extent.for_cleaning) && !for_cleaning;
+        let held_back = held_back || journal.roll && !journal.spare.is_empty() && !for_cleaning;
         if journal.fits(frame) && !held_back {
             return Ok(());
         }
@@ -329,6 +338,7 @@ impl<A: Arena> Store<A> {
         }
         journal.begin_extent(address, block, self.stamp, &self.config.sums, arena);
         journal.extents.back_mut().expect("begun").for_cleaning = for_cleaning;
+        journal.roll = false;
         journal.open_unit(need, self.config.unit_bytes as usize, true);
         Ok(())
     }
@@ -368,7 +378,7 @@ impl<A: Arena> Store<A> {
     }
 
     /// Drops a journal's oldest chunk and the tail frames in it, if it may go.
-    fn evict_chunk_of(&mut self, slot: usize, arena: &mut A) -> bool {
+    pub(crate) fn evict_chunk_of(&mut self, slot: usize, arena: &mut A) -> bool {
         let journal = &mut self.journals[slot];
         if !journal.evictable() {
             return false;
@@ -411,18 +421,51 @@ fn partition_start(partitions: &crate::partition::Partitions, slot: u32) -> Offs
     partitions.at(slot).map_or(Offset(0), |partition| partition.log_start)
 }
 
-/// Walks the records where they are not compressed, and judges their timestamps.
+/// Inflates a compressed batch, as a compacted topic needs it: its keys must be known. The memory is given back by the next one.
+fn inflate<'a>(
+    batch: &BatchView<'_>,
+    config: &StoreConfig,
+    into: &'a mut Vec<u8>,
+) -> Result<Option<&'a [u8]>, AppendError> {
+    // What a rare large batch needed is not kept.
+    const KEPT_BYTES: usize = 4 << 20;
+    into.clear();
+    into.shrink_to(KEPT_BYTES);
+    if !batch.is_compressed() {
+        return Ok(None);
+    }
+    match (config.codecs.inflate)(batch.codec().bits(), batch.payload(), INFLATED_BYTES_MAX, into) {
+        Ok(()) => Ok(Some(into)),
+        Err(InflateError::Limit) => Err(AppendError::Inflates),
+        Err(InflateError::Damaged) => Err(AppendError::Invalid),
+    }
+}
+
+/// Which records have no key, where the first such has a number.
+fn keyless(batch: &BatchView<'_>, records: &[u8], first: i32) -> AppendError {
+    let first = u32::try_from(first).unwrap_or(0);
+    let behind = batch.records_of(records).skip(first as usize).take(64).enumerate();
+    let bits = behind.filter(|(_, record)| record.is_ok_and(|record| record.key.is_none()));
+    AppendError::Keyless(Keyless { first, bits: bits.fold(0, |bits, (number, _)| bits | 1 << number) })
+}
+
+/// Walks the records where they are not compressed, or were inflated, and judges their keys and timestamps.
 fn check_times(
     config: &TopicConfig,
     last_stamp: WallMs,
     batch: &BatchView<'_>,
+    inflated: Option<&[u8]>,
     now: WallMs,
 ) -> Result<Times, AppendError> {
-    let (max, min) = if batch.is_compressed() {
+    let (max, min) = if batch.is_compressed() && inflated.is_none() {
         (batch.max_timestamp(), batch.base_timestamp())
     } else {
+        let records = inflated.unwrap_or_else(|| batch.payload());
         // Under a CRC that holds this is how the client made it: not an error that it should send again.
-        let walk = batch.walk().map_err(|_| AppendError::Invalid)?;
+        let walk = batch.walk_decompressed(records).map_err(|_| AppendError::Invalid)?;
+        if let (Some(first), Some(_)) = (walk.first_keyless, config.compaction) {
+            return Err(keyless(batch, records, first));
+        }
         (walk.max_timestamp, walk.min_timestamp)
     };
     match config.timestamp_type {
@@ -545,8 +588,12 @@ pub(crate) fn entry_of(header: &FrameHeader, unit: Position, end: Position, now:
         unit,
         end,
         bytes: header.length,
-        // Records without a timestamp expire by the time they came.
-        max_timestamp: if header.max_timestamp.0 < 0 { now } else { header.max_timestamp },
+        // Records without a timestamp expire by the time they came. Where compaction left none, none is found by its time.
+        max_timestamp: match header.max_timestamp {
+            _ if header.records == 0 => WallMs(i64::MIN),
+            WallMs(..0) => now,
+            stamp => stamp,
+        },
         epoch: header.epoch,
     }
 }

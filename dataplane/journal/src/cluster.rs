@@ -12,22 +12,29 @@
 //! 5. the header is written, and flushed: from now on the extent stands for the stretch, and the old ones are free.
 //!
 //! A stretch with damage is left alone: damage stays where it is, and is told.
+//!
+//! Of partitions that are compacted, a pass of compaction ([`crate::compact`]) has stretches written in the same way without the
+//! records that went.
+
+mod job;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use base::memory::{Arena, Block, Purpose};
-use base::{Mono, Now, PartitionId, Position, WallMs};
+use base::{Mono, Now, Position};
 
 use crate::append::entry_of;
+use crate::cluster::job::{Job, Step};
+use crate::compact::compaction_of;
+use crate::compact::filter::Verdict;
 use crate::format::{
-    Chain, ExtentHeader, ExtentKind, Footer, FrameHeader, FrameKind, JournalStart, SECTOR, Stretch, UNIT_BYTES_MAX,
-    UnitError, UnitHeader, UnitPlace, UnitView, aligned, sectors,
+    ExtentHeader, Footer, FrameHeader, FrameKind, SECTOR, UnitError, UnitHeader, UnitPlace, UnitView, aligned, sectors,
 };
-use crate::index::{OpenIndex, RunRef};
+use crate::index::{OpenIndex, RunRef, SortedIndex};
 use crate::journal::{Extent, Index, Journal, Stage};
-use crate::partition::Partition;
+use crate::partition::{Partition, Partitions};
 use crate::store::{Durability, Effect, ExtentAddress, Op, Store};
 
 /// Bytes of one read or write.
@@ -70,74 +77,56 @@ pub(crate) struct Clustering {
     /// Bytes that the bound allows now, and since when.
     allowance: u64,
     allowed_at: Mono,
+    /// What became of the last stretch that compaction asked for.
+    pub(crate) ended: Option<Ended>,
 }
+
+/// How a stretch is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filtering {
+    /// What its header says was looked at.
+    pub(crate) mark: Position,
+    /// Extents that begin before may join, as long as what stays of them fits in.
+    pub(crate) upto: Position,
+    /// How frames lie in the new extent.
+    pub(crate) manner: Manner,
+}
+
+/// How frames of a compacted stretch lie in the new extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// By partition, with those of the next extents as long as they seem to fit.
+    Merged,
+    /// By partition, of one extent.
+    Alone,
+    /// Of one extent, in the units that they were in: that never takes more than it did.
+    InOrder,
+}
+
+/// What became of a stretch that compaction asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It is in place; the journal goes on there.
+    Done { upto: Position },
+    /// It takes more than there is.
+    TooLong,
+    /// Nothing in it lives.
+    Nothing,
+    /// Something in it is damaged.
+    Damaged,
+    /// It was given up for now.
+    Later,
+}
+
+/// Why a stretch is given up, where it is not damaged.
+const TOO_LONG: &str = "it takes more than an extent";
+const NOTHING: &str = "nothing to be clustered";
 
 impl Clustering {
     /// Nothing flies.
     pub(crate) fn is_quiet(&self) -> bool {
         self.job.is_none()
     }
-}
-
-/// A frame that lives, in what was gathered.
-#[derive(Clone, Copy, Debug)]
-struct Gathered {
-    header: FrameHeader,
-    at: usize,
-    len: usize,
-    /// When it came.
-    wall: WallMs,
-}
-
-/// What is waited for.
-#[derive(Debug)]
-enum Step {
-    Extent,
-    /// The write of a page, then the flush that covers it.
-    Blank(Stage),
-    Read,
-    /// The next read, or what was gathered, is to be dealt with.
-    Gather,
-    Write,
-    Footer,
-    Body(Stage),
-    /// Partitions up to that slot were looked at.
-    States(u32),
-    /// Those states are committed when that frame is; then log starts among them are stated again.
-    Committed(u64),
-    /// All that is committed when that frame is.
-    Restated(u64),
-    Header(Stage),
-    Done,
-}
-
-/// A stretch on its way into one extent.
-#[derive(Debug)]
-struct Job {
-    step: Step,
-    /// Its extents: start and end of their units, and whether they are clustered already.
-    extents: Vec<(Position, Position, bool)>,
-    start: JournalStart,
-    upto: JournalStart,
-    address: Option<ExtentAddress>,
-    /// Number of the extent read now, and where.
-    reading: (usize, Position),
-    /// What the next unit chains to.
-    before: Chain,
-    /// Bytes that the next unit takes, where it is longer than a step.
-    need: usize,
-    gathered: Vec<u8>,
-    frames: Vec<Gathered>,
-    /// How many of the gathered frames, by partition, are written.
-    written: usize,
-    end: Position,
-    chain: Chain,
-    index: OpenIndex,
-    runs: BTreeMap<PartitionId, RunRef>,
-    footer_len: u32,
-    block: Option<Block>,
-    /// Why it is given up.
-    given_up: Option<String>,
 }
 
 /// The bytes a frame takes in a unit.
@@ -148,7 +137,7 @@ const fn frame_bytes(payload: usize) -> usize {
 impl<A: Arena> Store<A> {
     /// Looks for a stretch that is worth clustering. Once a housekeeping turn.
     pub(crate) fn plan_clustering(&mut self, now: Now, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
-        let busy = self.journals.iter().any(|journal| journal.clustering.job.is_some());
+        let busy = self.compaction.is_some() || self.journals.iter().any(|journal| journal.clustering.job.is_some());
         let journal = &self.journals[usize::from(slot)];
         let early = now.mono < journal.clustering.rest_until;
         if self.config.clustering.bytes_per_second == 0 || busy || early || self.stopping || journal.starting {
@@ -201,12 +190,7 @@ impl<A: Arena> Store<A> {
             },
             Index::Open(_) | Index::Missing => return true,
         };
-        let mut live = 0;
-        for place in index.places() {
-            let Some(kept) = self.partitions.get(place.partition).map(Partition::kept_from) else { continue };
-            let runs = index.runs_of(place).iter().filter(|run| run.last >= kept);
-            live += runs.map(|run| u64::from(run.bytes) + u64::from(run.frames) * frame_bytes(4) as u64).sum::<u64>();
-        }
+        let live = living_bytes(index, &self.partitions);
         let extent = &mut self.journals[usize::from(slot)].extents[at];
         if extent.live.is_none_or(|before| before > live) {
             extent.live = Some(live);
@@ -232,7 +216,7 @@ impl<A: Arena> Store<A> {
             }
             let worth = at - begin >= 2 && (sum * 2 >= most || at - begin >= 4 || at < closed);
             if worth && sum > 0 {
-                begin_job(journal, begin, at);
+                begin_job(journal, begin, at, None);
                 return;
             }
             (begin, sum) = match live {
@@ -371,9 +355,14 @@ impl<A: Arena> Store<A> {
             job.written = 0;
         }
         let full = job.written > 0 || job.gathered.len() >= enough || read_all && !job.frames.is_empty();
+        if read_all && job.written == 0 && self.join_next_extent(slot) {
+            return;
+        }
+        let job = self.journals[usize::from(slot)].clustering.job.as_mut().expect("the caller has it");
         if full {
-            if job.written == 0 {
+            if job.written == 0 && !job.in_order() {
                 job.frames.sort_unstable_by_key(|frame| (frame.header.partition, frame.header.base_offset));
+                job.merge_empty(&self.config.sums);
             }
             self.write_units(now, slot, arena, out);
         } else if read_all {
@@ -381,7 +370,8 @@ impl<A: Arena> Store<A> {
         } else {
             let (number, at) = job.reading;
             let (start, end, _) = job.extents[number];
-            let want = (end.0 - at.0).min(job.need.max(STEP_BYTES) as u64);
+            let want = (end.0 - at.0).min(job.need.max(job.step_bytes()) as u64);
+            let journal = &mut self.journals[usize::from(slot)];
             let Some(extent) = journal.extents.iter().find(|extent| extent.start.position == start) else {
                 self.fail_clustering(slot, String::from("an extent of the stretch went"));
                 return;
@@ -399,9 +389,40 @@ impl<A: Arena> Store<A> {
         }
     }
 
+    /// All of a stretch that is compacted was read: the next extent joins it where what stays of both seems to fit in one.
+    fn join_next_extent(&mut self, slot: u16) -> bool {
+        let left = self.compaction.as_ref().map_or((1, 1), |pass| pass.share_left());
+        let journal = &mut self.journals[usize::from(slot)];
+        let commit = journal.commit;
+        let Some(job) = &mut journal.clustering.job else { return false };
+        let Some(filter) = job.filter.filter(|filter| filter.manner == Manner::Merged) else { return false };
+        let at = journal.extents.partition_point(|extent| extent.start.position < job.upto.position);
+        let Some(upto) = journal.extents.get(at + 1).map(|behind| behind.start) else { return false };
+        let extent = &mut journal.extents[at];
+        if extent.start.position >= filter.upto || !fits(extent, commit) {
+            return false;
+        }
+        let Some(index) = self.cold.peek_footer(slot, extent.start.position) else { return false };
+        let live = living_bytes(index, &self.partitions);
+        let stays = u64::try_from(u128::from(live) * u128::from(left.0) / u128::from(left.1)).unwrap_or(live);
+        let len = extent.address.len;
+        let most = len - len / 8 - 2 * SECTOR as u64;
+        let used = job.end.0 - job.start.position.0 + job.gathered.len() as u64;
+        if used + used / 16 + stays + stays / 8 + SECTOR as u64 > most {
+            return false;
+        }
+        extent.held = true;
+        job.reading = (job.extents.len(), extent.start.position);
+        job.before = extent.start.chain;
+        job.extents.push((extent.start.position, extent.end, extent.clustered.is_some()));
+        job.upto = upto;
+        true
+    }
+
     /// A part of the stretch was read: gathers what lives.
     pub(crate) fn cluster_read(
         &mut self,
+        now: Now,
         slot: u16,
         block: Block,
         result: Result<(), String>,
@@ -416,7 +437,7 @@ impl<A: Arena> Store<A> {
         let (number, from) = job.reading;
         let (_, end, clustered) = job.extents[number];
         let left = end.0 - from.0;
-        let len = usize::try_from(left.min(job.need.max(STEP_BYTES) as u64)).expect("a step");
+        let len = usize::try_from(left.min(job.need.max(job.step_bytes()) as u64)).expect("a step");
         let mut at = 0;
         let mut failed = result.err();
         let bytes = arena.bytes(&block, 0..len);
@@ -430,7 +451,8 @@ impl<A: Arena> Store<A> {
                 Ok(view) => {
                     job.before = view.chain();
                     for frame in view.frames() {
-                        let kept = self.partitions.get(frame.header.partition).map(Partition::kept_from);
+                        let partition = self.partitions.get(frame.header.partition);
+                        let kept = partition.map(Partition::kept_from);
                         let lives = frame.header.kind == FrameKind::Records
                             && kept.is_some_and(|kept| frame.header.last_offset() >= kept);
                         if !frame.is_intact(&sums) {
@@ -438,13 +460,36 @@ impl<A: Arena> Store<A> {
                         } else if lives {
                             let begin = at + frame.at;
                             let whole = &bytes[begin..begin + frame_bytes(frame.header.length as usize)];
-                            job.frames.push(Gathered {
-                                header: frame.header,
-                                at: job.gathered.len(),
-                                len: whole.len(),
-                                wall: view.header().wall,
-                            });
-                            job.gathered.extend_from_slice(whole);
+                            let came = (view.header().wall, position);
+                            let compaction = compaction_of(partition).filter(|_| job.filter.is_some());
+                            let judged = match (compaction, self.compaction.as_mut()) {
+                                (Some(compaction), Some(pass)) => {
+                                    Some(pass.judge(now, &frame, compaction, &self.config))
+                                }
+                                _ => None,
+                            };
+                            match judged {
+                                Some((Verdict::Changed { records, max_timestamp }, batch)) => {
+                                    let length = u32::try_from(batch.len()).expect("about as long as it was");
+                                    let header = FrameHeader {
+                                        records,
+                                        max_timestamp,
+                                        length,
+                                        payload: (sums.crc64)(0, batch),
+                                        ..frame.header
+                                    };
+                                    if kept
+                                        .is_some_and(|_| partition.is_some_and(|p| header.last_offset() >= p.counted))
+                                    {
+                                        *job.saved.entry(header.partition).or_default() +=
+                                            i64::from(frame.header.length) - i64::from(length);
+                                    }
+                                    job.gather(header, came, batch, &sums);
+                                }
+                                Some((Verdict::Same | Verdict::Stuck, _)) | None => {
+                                    job.gather_whole(frame.header, came, whole)
+                                }
+                            }
                         }
                     }
                     at += view.header().bytes();
@@ -531,7 +576,7 @@ impl<A: Arena> Store<A> {
         let room = address.len - SECTOR as u64 - job.index.footer_bytes() as u64;
         if job.end.0 - job.start.position.0 > room || job.end > job.upto.position || used == 0 {
             arena.free(block);
-            self.fail_clustering(slot, String::from("it takes more than an extent"));
+            self.fail_clustering(slot, String::from(TOO_LONG));
             return;
         }
         job.step = Step::Write;
@@ -559,7 +604,7 @@ impl<A: Arena> Store<A> {
         let fits = SECTOR as u64 + (job.end.0 - job.start.position.0) + bytes.len() as u64 <= address.len;
         if nothing || !fits {
             // What is wholly dead goes by itself.
-            self.fail_clustering(slot, String::from("nothing to be clustered"));
+            self.fail_clustering(slot, String::from(if nothing { NOTHING } else { TOO_LONG }));
             return;
         }
         let Some(block) = self.cold_block(bytes.len(), arena) else {
@@ -644,11 +689,23 @@ impl<A: Arena> Store<A> {
         extent.end = job.end;
         extent.index = Index::Footer(job.footer_len);
         extent.clustered = Some(job.upto);
+        extent.compacted = job.mark;
         journal.extents.insert(first, extent);
         self.cold.add_footer(slot, start, job.index.sorted(), self.config.footer_cache_bytes);
         self.lookups.iter_mut().for_each(|lookup| lookup.clustered(start, upto));
         self.searches.iter_mut().for_each(|search| search.clustered(start, upto));
         self.clustered_extents += job.extents.len() as u64;
+        if job.filter.is_some() {
+            self.journals[usize::from(slot)].clustering.ended = Some(Ended::Done { upto });
+            // The tail's memory still has what went.
+            let held = |journal: &Journal| journal.chunks.front().is_some_and(|chunk| chunk.end <= upto);
+            while held(&self.journals[usize::from(slot)]) && self.evict_chunk_of(usize::from(slot), arena) {}
+        }
+        for (id, saved) in job.saved {
+            let Some(partition) = self.partitions.get_mut(id) else { continue };
+            partition.bytes = partition.bytes.saturating_add_signed(-saved);
+            self.mark(id);
+        }
     }
 
     fn fail_clustering(&mut self, slot: u16, reason: String) {
@@ -661,7 +718,16 @@ impl<A: Arena> Store<A> {
     fn give_up_clustering(&mut self, slot: u16, arena: &mut A, out: &mut Vec<Effect>) {
         let journal = &mut self.journals[usize::from(slot)];
         let Some(mut job) = journal.clustering.job.take() else { return };
-        let for_good = job.given_up.take().is_some_and(|reason| !reason.is_empty());
+        let reason = job.given_up.take().unwrap_or_default();
+        let ended = match reason.as_str() {
+            "" => Ended::Later,
+            TOO_LONG => Ended::TooLong,
+            NOTHING => Ended::Nothing,
+            _ => Ended::Damaged,
+        };
+        // What compaction finds too long it tries in another way.
+        let for_good = ended == Ended::Damaged || job.filter.is_none() && ended != Ended::Later;
+        journal.clustering.ended = job.filter.map(|_| ended);
         for extent in journal.extents.iter_mut().filter(|extent| extent.held) {
             extent.held = false;
             if for_good {
@@ -677,7 +743,7 @@ impl<A: Arena> Store<A> {
         out.extend(job.address.filter(|_| !begun).map(|extent| Effect::FreeExtent { extent }));
     }
 
-    fn cold_block(&mut self, len: usize, arena: &mut A) -> Option<Block> {
+    pub(crate) fn cold_block(&mut self, len: usize, arena: &mut A) -> Option<Block> {
         loop {
             if let Some(block) = arena.alloc(len, Purpose::Cold) {
                 return Some(block);
@@ -697,7 +763,8 @@ fn fits(extent: &Extent, commit: Position) -> bool {
         && matches!(extent.index, Index::Footer(_))
 }
 
-fn begin_job(journal: &mut Journal, begin: usize, end: usize) {
+/// Begins to write the extents from number `begin` up to `end` into one.
+pub(crate) fn begin_job(journal: &mut Journal, begin: usize, end: usize, filter: Option<Filtering>) {
     let upto = journal.extents[end].start;
     let start = journal.extents[begin].start;
     for extent in journal.extents.range_mut(begin..end) {
@@ -709,8 +776,13 @@ fn begin_job(journal: &mut Journal, begin: usize, end: usize) {
         .map(|extent| (extent.start.position, extent.end, extent.clustered.is_some()))
         .collect();
     let first = extents[0].0;
+    let looked_at = journal.extents.range(begin..end).map(|extent| extent.compacted).min().unwrap_or_default();
+    journal.clustering.ended = None;
     journal.clustering.job = Some(Job {
         step: Step::Extent,
+        mark: filter.map_or(looked_at, |filter| filter.mark),
+        filter,
+        saved: BTreeMap::new(),
         extents,
         start,
         upto,
@@ -770,6 +842,17 @@ impl Clustering {
         self.retained = Some(core::mem::take(&mut self.counted));
     }
 
+    /// Whether the bound allows to read or write more.
+    pub(crate) fn allows(&mut self, now: Mono, per_second: u64) -> bool {
+        self.refill(now, per_second);
+        self.allowance > 0
+    }
+
+    /// So much is read.
+    pub(crate) const fn spend(&mut self, bytes: u64) {
+        self.allowance = self.allowance.saturating_sub(bytes);
+    }
+
     fn refill(&mut self, now: Mono, per_second: u64) {
         let elapsed = now.0.saturating_sub(self.allowed_at.0);
         let more = u128::from(elapsed) * u128::from(per_second) / 1_000_000_000;
@@ -782,52 +865,15 @@ impl Clustering {
     }
 }
 
-impl Job {
-    /// Whether something of it flies.
-    fn waits(&self) -> bool {
-        match &self.step {
-            Step::Read | Step::Write | Step::Footer => true,
-            Step::Blank(stage) | Step::Body(stage) | Step::Header(stage) => *stage == Stage::Writing,
-            // An extent that comes too late goes back.
-            Step::Extent | Step::Gather | Step::States(_) | Step::Committed(_) | Step::Restated(_) | Step::Done => {
-                false
-            }
-        }
+/// How many bytes of an extent live, by its index.
+fn living_bytes(index: &SortedIndex, partitions: &Partitions) -> u64 {
+    let mut live = 0;
+    for place in index.places() {
+        let Some(kept) = partitions.get(place.partition).map(Partition::kept_from) else { continue };
+        let runs = index.runs_of(place).iter().filter(|run| run.last >= kept);
+        live += runs.map(|run| u64::from(run.bytes) + u64::from(run.frames) * frame_bytes(4) as u64).sum::<u64>();
     }
-
-    /// How many of the next gathered frames make a unit that takes no more than `room` bytes.
-    fn next_unit(&self, room: usize) -> Option<usize> {
-        let mut count = 0;
-        let mut used = UnitHeader::BYTES;
-        let mut last = None;
-        for frame in &self.frames[self.written..] {
-            let apart = last.is_some_and(|last| last != frame.header.partition) && used >= UNIT_BYTES_MIN;
-            let full = count > 0 && (used + frame.len > UNIT_BYTES || apart);
-            if full || sectors(used + frame.len) > room || used + frame.len > UNIT_BYTES_MAX {
-                break;
-            }
-            used += frame.len;
-            last = Some(frame.header.partition);
-            count += 1;
-        }
-        (count > 0).then_some(count)
-    }
-
-    fn header(&self, identity: &crate::journal::Identity, address: ExtentAddress) -> ExtentHeader {
-        ExtentHeader {
-            kind: ExtentKind::Clustered(Stretch { end: self.end, upto: self.upto }),
-            generation: address.generation,
-            cluster: identity.cluster,
-            device: identity.device,
-            journal: identity.journal,
-            offset: address.offset,
-            len: address.len,
-            start: self.start.position,
-            epoch: self.start.epoch,
-            chain: self.start.chain,
-            secret: identity.secret,
-        }
-    }
+    live
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub(crate) struct ColdFrame {
     pub(crate) len: u32,
     /// The payload's checksum holds.
     pub(crate) intact: bool,
+    /// Compaction left no record of it.
+    pub(crate) empty: bool,
 }
 
 /// A stretch of a journal in memory, or on its way.
@@ -506,6 +508,7 @@ fn parse(
                         at: u32::try_from(payload).expect("a window is shorter than 4 GiB"),
                         len: frame.header.length,
                         intact: frame.is_intact(sums),
+                        empty: frame.header.records == 0,
                     });
                 }
             }

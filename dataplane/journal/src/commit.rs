@@ -135,6 +135,7 @@ impl<A: Arena> Store<A> {
                 self.checkpoint(slot, true, out);
             }
         }
+        self.go_on_compaction(now, arena, out);
         self.submit_flushes(out);
         self.tell_damage(out);
     }

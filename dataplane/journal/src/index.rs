@@ -159,6 +159,11 @@ impl OpenIndex {
         })
     }
 
+    /// All runs, each with its partition, in the order in which they began.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (PartitionId, &Run)> {
+        self.runs.iter().map(|linked| (linked.partition, &linked.run))
+    }
+
     /// How many runs there are.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.runs.len()).expect("an extent holds fewer than 2^32 frames")

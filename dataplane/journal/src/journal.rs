@@ -10,6 +10,7 @@ use base::{Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Offset, Pa
 
 use crate::checkpoint::Checkpoint;
 use crate::cluster::Clustering;
+use crate::compact::Compacting;
 use crate::format::{
     Chain, ExtentHeader, ExtentKind, FrameHeader, FrameKind, JournalStart, LocalState, LogStartMove, SECTOR,
     StartReason, UNIT_BYTES_MAX, UnitHeader, sectors,
@@ -173,6 +174,8 @@ pub(crate) struct Extent {
     pub(crate) index: Index,
     /// Of a clustered extent: where the journal goes on after the stretch it stands for.
     pub(crate) clustered: Option<JournalStart>,
+    /// Its records were held against all below there by compaction; 0: never.
+    pub(crate) compacted: Position,
     /// It is being clustered: it stays until that is done or given up.
     pub(crate) held: bool,
     /// Something in it is damaged: it stays as it is.
@@ -210,6 +213,7 @@ impl Extent {
             newest_control: None,
             index: Index::Open(OpenIndex::default()),
             clustered: None,
+            compacted: Position(0),
             held: false,
             unclusterable: false,
             live: None,
@@ -322,6 +326,9 @@ pub(crate) struct Journal {
     /// An extent to be had only for control frames.
     pub(crate) cleaning_spare: Option<ExtentAddress>,
     pub(crate) clustering: Clustering,
+    pub(crate) compacting: Compacting,
+    /// An extent is to be begun as soon as there is one: the open one must be closed to be compacted.
+    pub(crate) roll: bool,
 }
 
 impl Journal {
@@ -363,6 +370,8 @@ impl Journal {
             cleaning_until: Mono(0),
             cleaning_spare: None,
             clustering: Clustering::default(),
+            compacting: Compacting::default(),
+            roll: false,
         }
     }
 
@@ -546,7 +555,7 @@ impl Journal {
         }
         match self.extents.back() {
             // An extent that was held back takes no records: they wait for another.
-            Some(extent) => extent.for_cleaning || extent.left() as u64 * 2 < extent.address.len,
+            Some(extent) => extent.for_cleaning || self.roll || extent.left() as u64 * 2 < extent.address.len,
             None => true,
         }
     }

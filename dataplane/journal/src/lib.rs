@@ -14,6 +14,7 @@ mod checkpoint;
 mod cluster;
 mod cold;
 mod commit;
+mod compact;
 mod damage;
 pub mod device;
 pub mod format;

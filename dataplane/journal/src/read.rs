@@ -335,7 +335,7 @@ fn take_frames<A: Arena>(
 ) -> (ReadOutcome, bool) {
     let mut bytes = 0;
     let mut expected = None;
-    for frame in frames {
+    for (number, frame) in frames.iter().enumerate() {
         let len = frame.len as usize;
         let full = bytes + len > limit.bytes_max && !(bytes == 0 && limit.at_least_one);
         // Behind a hole or a damaged batch the next read begins, and says what it found.
@@ -343,10 +343,15 @@ fn take_frames<A: Arena>(
         if full || breaks || frame.base >= high_watermark || limit.one && bytes > 0 {
             return (ReadOutcome::Data { bytes }, false);
         }
+        expected = Some(frame.last.plus(1));
+        // What is without records is given only where nothing else can be: it takes the reader past its offsets.
+        let follows = |next: &ColdFrame| expected == Some(next.base) && next.intact && next.base < high_watermark;
+        if frame.empty && frames.get(number + 1).is_some_and(follows) {
+            continue;
+        }
         let at = frame.at as usize;
         slices.push(arena.slice(block, at..at + len));
         bytes += len;
-        expected = Some(frame.last.plus(1));
     }
     (ReadOutcome::Data { bytes }, true)
 }

@@ -472,6 +472,14 @@ impl Candidate {
         }
     }
 
+    /// Up to where its records were held against the log by compaction.
+    pub(crate) const fn compacted(&self) -> Position {
+        match self.header.kind {
+            ExtentKind::Raw => Position(0),
+            ExtentKind::Clustered(stretch) => stretch.compacted,
+        }
+    }
+
     /// Byte on the device of a position in it.
     pub(crate) const fn offset(&self, position: Position) -> u64 {
         self.header.offset + SECTOR as u64 + (position.0 - self.header.start.0)
@@ -530,7 +538,9 @@ fn choose_extents(
                         && !(chosen.header.start..upto).contains(&known.start.position)
                 }) =>
             {
-                let stretch = |upto| Stretch { end: known.end.unwrap_or(known.start.position), upto };
+                // Up to where it was compacted is not known any more: it is looked at again.
+                let compacted = Position(0);
+                let stretch = |upto| Stretch { end: known.end.unwrap_or(known.start.position), upto, compacted };
                 let header = ExtentHeader {
                     kind: known.clustered.map_or(ExtentKind::Raw, |upto| ExtentKind::Clustered(stretch(upto))),
                     generation: known.generation,

@@ -52,6 +52,7 @@ impl<A: Arena> Store<A> {
                 self.look_for_dead(now, slot, arena, out);
                 self.free_dead(slot, arena, out);
                 self.plan_clustering(now, slot, arena, out);
+                self.plan_compaction(now, slot, arena, out);
                 self.idle(now, slot, arena);
                 self.checkpoint(slot, false, out);
             }

@@ -1,5 +1,6 @@
 //! The journals of one shard, behind one face.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,11 +10,16 @@ use alloc::collections::VecDeque;
 use base::image::{JournalEntry, SeededHash, SeededMap, TopicConfig};
 use base::memory::{Arena, Block};
 use base::message::{Bounds, DamagedRange, ProducerInfo};
-use base::{BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs};
+use base::{
+    BrokerId, Checksums, ClusterId, Codecs, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs,
+};
 use protocol::batch::BatchView;
 
 pub use crate::cluster::ClusterConfig;
 use crate::cold::Cold;
+pub use crate::compact::CompactionTotals;
+use crate::compact::Pass;
+pub use crate::compact::filter::INFLATED_BYTES_MAX;
 use crate::damage::Damaged;
 use crate::format::Label;
 use crate::journal::Journal;
@@ -58,6 +64,10 @@ pub struct StoreConfig {
     pub footer_cache_bytes: usize,
     /// Rewriting what outlived the rest of closed extents.
     pub clustering: ClusterConfig,
+    /// Memory for the keys of one pass of compaction.
+    pub compaction_bytes: usize,
+    /// Codecs of compressed batches.
+    pub codecs: Codecs,
     /// Idempotent producers remembered in one partition; the least recently used goes first.
     pub producers_per_partition_max: u32,
     /// How long an idle producer is remembered.
@@ -164,6 +174,10 @@ pub enum AppendError {
     Timestamp,
     /// Structure that Kafka refuses as INVALID_RECORD.
     Invalid,
+    /// Records without a key, in a compacted topic.
+    Keyless(Keyless),
+    /// Compressed records of a compacted topic that inflate to more than [`INFLATED_BYTES_MAX`].
+    Inflates,
     OutOfOrderSequence,
     InvalidProducerEpoch,
     /// The write tail's budget is used up; try again when something committed.
@@ -171,6 +185,22 @@ pub enum AppendError {
     /// No extent to be had.
     Full,
     Fenced,
+}
+
+/// Which records of a batch have no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keyless {
+    /// Number of the first in the batch.
+    pub first: u32,
+    /// Bit i: the record of number `first + i`, too. Those further on are not named.
+    pub bits: u64,
+}
+
+impl Keyless {
+    /// Their numbers in the batch.
+    pub fn numbers(self) -> impl Iterator<Item = u32> {
+        (0..u64::BITS).filter(move |bit| self.bits >> bit & 1 == 1).map(move |bit| self.first.saturating_add(bit))
+    }
 }
 
 /// What a read brought.
@@ -227,6 +257,11 @@ pub struct Store<A: Arena> {
     pub(crate) stopping: bool,
     /// Extents that were clustered.
     pub(crate) clustered_extents: u64,
+    /// The pass of compaction that is on its way.
+    pub(crate) compaction: Option<Box<Pass>>,
+    pub(crate) compacted: CompactionTotals,
+    /// The records of a compressed batch that is being taken into a compacted topic.
+    pub(crate) inflated: Vec<u8>,
     _arena: core::marker::PhantomData<fn(A)>,
 }
 
@@ -255,6 +290,8 @@ pub(crate) enum Op {
     ClusterRead(u16),
     /// A write of it.
     ClusterWrite(u16),
+    /// A read of keys for compaction.
+    CompactRead(u16),
 }
 
 /// What an extent is wanted for.
@@ -285,6 +322,7 @@ impl Op {
             Self::WriteFooter(slot, number) => (6, slot, number),
             Self::ClusterRead(slot) => (7, slot, 0),
             Self::ClusterWrite(slot) => (8, slot, 0),
+            Self::CompactRead(slot) => (9, slot, 0),
         };
         assert!(number >> Self::NUMBER_BITS == 0, "2^40 operations in one run");
         kind << 56 | u64::from(slot) << Self::NUMBER_BITS | number
@@ -303,6 +341,7 @@ impl Op {
             6 => Self::WriteFooter(slot, number),
             7 => Self::ClusterRead(slot),
             8 => Self::ClusterWrite(slot),
+            9 => Self::CompactRead(slot),
             other => unreachable!("no operation of kind {other} was submitted"),
         }
     }
@@ -338,6 +377,9 @@ impl<A: Arena> Store<A> {
             folds: 0,
             stopping: false,
             clustered_extents: 0,
+            compaction: None,
+            compacted: CompactionTotals::default(),
+            inflated: Vec::new(),
             config,
             _arena: core::marker::PhantomData,
         }
@@ -359,6 +401,11 @@ impl<A: Arena> Store<A> {
             }
         };
         let partition = self.partitions.at_mut(slot).expect("found or made above");
+        if let Some(compaction) = config.compaction {
+            let compacting = &mut self.journals[usize::from(partition.journal)].compacting;
+            compacting.any = true;
+            compacting.bounded |= compaction.lag_ms_max < i64::MAX;
+        }
         partition.config = Some(config);
         partition.expires = WallMs(i64::MIN);
         self.mark(id);
@@ -425,7 +472,8 @@ impl<A: Arena> Store<A> {
             Event::Read { token, block, result } => match Op::of(token) {
                 Op::Window(slot, serial) => self.window_read(slot, serial, block, result, arena, out),
                 Op::Footer(slot, serial) => self.footer_read(slot, serial, block, result, arena, out),
-                Op::ClusterRead(slot) => self.cluster_read(slot, block, result, arena, out),
+                Op::ClusterRead(slot) => self.cluster_read(now, slot, block, result, arena, out),
+                Op::CompactRead(slot) => self.compact_read(slot, block, result, arena, out),
                 other => unreachable!("{other:?} is no read"),
             },
             Event::Extent { device, extent } => self.extent_given(now, device, extent, out),
@@ -460,6 +508,7 @@ impl<A: Arena> Store<A> {
         self.lanes.iter().all(|lane| lane.flying.is_none())
             && self.journals.iter().all(Journal::is_quiet)
             && self.cold.is_quiet()
+            && self.compaction.as_ref().is_none_or(|pass| pass.is_quiet())
             && (!self.stopping || self.journals.iter().all(stopped))
     }
 

@@ -7,11 +7,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use base::codecs::InflateError;
 use base::image::{JournalClass, JournalEntry, Lifetime, Secret, TimestampType, TopicConfig};
 use base::memory::{Arena, Block, Purpose};
 use base::{
-    BrokerId, Checksums, ClusterId, DeviceIndex, Epoch, JournalId, Mono, Now, Offset, PartitionId, Position, ShardId,
-    WallMs,
+    BrokerId, Checksums, ClusterId, Codecs, DeviceIndex, Epoch, JournalId, Mono, Now, Offset, PartitionId, Position,
+    ShardId, WallMs,
 };
 use protocol::batch::{BatchBuilder, BatchView, Producer};
 
@@ -175,6 +176,8 @@ pub(crate) struct World {
     pub(crate) checkpoints: Vec<(JournalId, Vec<u8>)>,
     pub(crate) epoch: i32,
     pub(crate) freed: Vec<u64>,
+    /// Settings of its partitions.
+    pub(crate) topic: TopicConfig,
 }
 
 pub(crate) fn entry(id: u64, epoch: i32) -> JournalEntry {
@@ -192,6 +195,7 @@ pub(crate) fn topic() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 1 << 20,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,
@@ -213,10 +217,39 @@ pub(crate) fn config(incarnation: u128) -> StoreConfig {
         checkpoint_bytes: 256 << 10,
         footer_cache_bytes: 64 << 10,
         clustering: crate::store::ClusterConfig { gather_bytes: 64 << 10, bytes_per_second: 1 << 40, rest_ms: 5000 },
+        compaction_bytes: 64 << 10,
+        codecs: TOY_CODECS,
         producers_per_partition_max: 16,
         producer_expiry_ms: 86_400_000,
         durability: vec![Durability::Flush],
     }
+}
+
+/// Codec 1 turns bits round. Codec 2 does so, too, and what it makes anew is a hundred bytes longer each time.
+pub(crate) const TOY_CODECS: Codecs = Codecs { inflate: toy_inflate, deflate: toy_deflate };
+
+fn toy_inflate(codec: i16, bytes: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), InflateError> {
+    let end = if codec == 2 {
+        bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0xff).count()
+    } else {
+        bytes.len()
+    };
+    if !(1..=2).contains(&codec) {
+        return Err(InflateError::Damaged);
+    }
+    if end > limit {
+        return Err(InflateError::Limit);
+    }
+    out.extend(bytes[..end].iter().map(|byte| !byte));
+    Ok(())
+}
+
+fn toy_deflate(codec: i16, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    out.extend(bytes.iter().map(|byte| !byte));
+    if codec == 2 {
+        out.extend([0xff; 4000]);
+    }
+    (1..=2).contains(&codec)
 }
 
 pub(crate) fn pool_config(device: &Device, extents_max: u64) -> PoolConfig {
@@ -234,6 +267,11 @@ pub(crate) fn pool_config(device: &Device, extents_max: u64) -> PoolConfig {
 impl World {
     /// A fresh device with room for 64 extents of that length, and journal 1 with partitions 1 to 3.
     pub(crate) fn new(extent_len: u64) -> Self {
+        Self::with(extent_len, topic())
+    }
+
+    /// The same, with other settings.
+    pub(crate) fn with(extent_len: u64, topic: TopicConfig) -> Self {
         let mut device = TestDevice::default();
         let label = Device::layout(CLUSTER, BrokerId(1), 99, extent_len, 8);
         let made = Device::create(&mut device, label, &SUMS).unwrap();
@@ -255,11 +293,12 @@ impl World {
             checkpoints: Vec::new(),
             epoch: 1,
             freed: Vec::new(),
+            topic,
         };
         let mut out = Vec::new();
         world.store.create_journal(world.now, &entry(1, 1), &mut out);
         world.take(out);
-        world.name_partitions(topic());
+        world.name_partitions(world.topic.clone());
         world.settle();
         world
     }
@@ -289,7 +328,7 @@ impl World {
         self.store = store;
         self.arena.clear();
         self.now.mono = Mono(self.now.mono.0 + 1_000_000);
-        self.name_partitions(topic());
+        self.name_partitions(self.topic.clone());
         Ok(report.journals.into_iter().next().unwrap())
     }
 

@@ -232,7 +232,9 @@ impl<A: Arena> Store<A> {
                     return Ok(ReadOutcome::Empty);
                 };
                 let (first, last) = (Offset(batch.base_offset()), Offset(batch.last_offset()));
-                search.take(Run { first, last, max_timestamp: WallMs(batch.max_timestamp()), ..run });
+                if batch.count() > 0 {
+                    search.take(Run { first, last, max_timestamp: WallMs(batch.max_timestamp()), ..run });
+                }
                 at = last.plus(1);
                 slices.truncate(before);
             }
@@ -260,6 +262,8 @@ impl<A: Arena> Store<A> {
                     let (first, last) = (Offset(batch.base_offset()), Offset(batch.last_offset()));
                     let max_timestamp = WallMs(batch.max_timestamp());
                     match search.timestamp {
+                        // Compaction left no record of it.
+                        _ if batch.count() == 0 => {}
                         Some(timestamp) if max_timestamp >= timestamp => return ReadOutcome::Data { bytes },
                         Some(_) => {}
                         None => {
@@ -304,7 +308,12 @@ impl<A: Arena> Store<A> {
                     else {
                         return ReadOutcome::Empty;
                     };
-                    if batch.max_timestamp() >= timestamp.0 {
+                    // Where compaction left no record, what comes behind the run may be given.
+                    if batch.base_offset() > run.last.0 {
+                        slices.truncate(before);
+                        break;
+                    }
+                    if batch.count() > 0 && batch.max_timestamp() >= timestamp.0 {
                         return ReadOutcome::Data { bytes };
                     }
                     from = Offset(batch.last_offset()).plus(1);

@@ -82,7 +82,10 @@ fn extent_header() -> ExtentHeader {
 
 fn clustered_header() -> ExtentHeader {
     let upto = JournalStart { position: Position(1 << 20), epoch: Epoch(6), chain: Chain(0x5555_6666) };
-    ExtentHeader { kind: ExtentKind::Clustered(Stretch { end: Position(65_536), upto }), ..extent_header() }
+    ExtentHeader {
+        kind: ExtentKind::Clustered(Stretch { end: Position(65_536), upto, compacted: Position(0) }),
+        ..extent_header()
+    }
 }
 
 fn partition_state(id: u64) -> PartitionState {

@@ -16,6 +16,11 @@ pub(crate) const fn of_append(error: AppendError) -> (ErrorCode, Option<&'static
             Some("a timestamp lies outside message.timestamp.before.max.ms and message.timestamp.after.max.ms"),
         ),
         AppendError::Invalid => (ErrorCode::INVALID_RECORD, None),
+        // As Kafka's broker says it; the records are named one by one.
+        AppendError::Keyless(_) => (ErrorCode::INVALID_RECORD, Some("One or more records have been rejected")),
+        AppendError::Inflates => {
+            (ErrorCode::MESSAGE_TOO_LARGE, Some("a batch of a compacted topic holds 64 MiB of records at most"))
+        }
         AppendError::OutOfOrderSequence => (ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, None),
         AppendError::InvalidProducerEpoch => (ErrorCode::INVALID_PRODUCER_EPOCH, None),
         // Waited for, never answered; here so that the table is whole.
@@ -72,6 +77,8 @@ pub(crate) const fn refusal_of(error: AppendError) -> Refusal {
         | AppendError::TooLarge
         | AppendError::Timestamp
         | AppendError::Invalid
+        | AppendError::Keyless(_)
+        | AppendError::Inflates
         | AppendError::OutOfOrderSequence
         | AppendError::InvalidProducerEpoch => Refusal::Corrupt,
         AppendError::Busy => Refusal::Busy,

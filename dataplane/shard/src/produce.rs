@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use base::image::Image;
 use base::{ConnId, Now, ShardId};
+use journal::store::{AppendError, Keyless};
 use protocol::api::ApiKey;
 use protocol::batch::{BatchView, Codec, TRANSACTIONAL_BIT};
 use protocol::error::ErrorCode;
@@ -39,11 +40,14 @@ struct Slot {
     base_offset: i64,
     append_time: i64,
     log_start: i64,
+    /// Records that are at fault.
+    keyless: Option<Keyless>,
 }
 
 impl Slot {
     const fn new(index: i32) -> Self {
-        Self { index, error: ErrorCode::NONE, text: None, base_offset: -1, append_time: -1, log_start: -1 }
+        let error = ErrorCode::NONE;
+        Self { index, error, text: None, base_offset: -1, append_time: -1, log_start: -1, keyless: None }
     }
 
     fn fill(&mut self, result: &AppendResult) {
@@ -53,10 +57,23 @@ impl Slot {
                 self.append_time = taken.append_time.0;
                 self.log_start = taken.log_start.0;
             }
-            Err(error) => (self.error, self.text) = of_append(error),
+            Err(error) => {
+                (self.error, self.text) = of_append(error);
+                if let AppendError::Keyless(keyless) = error {
+                    self.keyless = Some(keyless);
+                }
+            }
         }
     }
+
+    fn record_errors(&self) -> Vec<(i32, Option<&'static str>)> {
+        let numbers = self.keyless.into_iter().flat_map(Keyless::numbers);
+        numbers.map(|number| (i32::try_from(number).unwrap_or(i32::MAX), Some(KEYLESS))).collect()
+    }
 }
+
+/// What is wrong with a record without a key.
+const KEYLESS: &str = "Compacted topic cannot accept message without key";
 
 /// A rule that holds for the whole request.
 fn refusal(view: &ProduceView<'_>) -> Option<(ErrorCode, Option<&'static str>)> {
@@ -166,13 +183,14 @@ impl Produce {
         for (topic, count) in &self.topics {
             writer.topic(&mut out, topic.wire(), *count as usize);
             for slot in slots.by_ref().take(*count as usize) {
+                let record_errors = slot.record_errors();
                 let outcome = ProduceOutcome {
                     index: slot.index,
                     error: slot.error,
                     base_offset: slot.base_offset,
                     log_append_time_ms: slot.append_time,
                     log_start_offset: slot.log_start,
-                    record_errors: &[],
+                    record_errors: &record_errors,
                     error_message: slot.text,
                     leader: None,
                 };

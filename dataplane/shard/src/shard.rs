@@ -178,10 +178,23 @@ impl<P: Ports> Shard<P> {
     pub fn housekeep(&mut self, now: Now) {
         self.store.housekeep(now, &mut self.backends.arena, &mut self.effects);
         self.stats.extents_clustered.add(self.store.clustered_extents() - self.stats.extents_clustered.get());
+        self.measure_compaction();
         self.route_effects(now);
         self.close_idle(now);
         self.measure();
         self.measure_memory();
+    }
+
+    fn measure_compaction(&self) {
+        let (totals, stats) = (self.store.compaction(), &self.stats);
+        stats.compaction_runs.set(totals.runs);
+        stats.compaction_records_read.set(totals.records_read);
+        stats.compaction_records_kept.set(totals.records_kept);
+        stats.compaction_bytes_read.set(totals.bytes_read);
+        stats.compaction_bytes_kept.set(totals.bytes_kept);
+        stats.compaction_last_run_ms.set(totals.last_run_ms);
+        stats.compaction_dirty_bytes.set(totals.dirty_bytes);
+        stats.compaction_uncleanable.set(totals.uncleanable);
     }
 
     /// Whether an orderly shutdown is complete; the loop ends.

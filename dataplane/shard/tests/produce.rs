@@ -3,7 +3,7 @@
 
 mod world;
 
-use base::image::TopicConfig;
+use base::image::{Compaction, TopicConfig};
 use base::message::{Outcome, ShardCommand};
 use kafka_protocol::messages::produce_response::PartitionProduceResponse;
 use kafka_protocol::messages::{ApiKey, ProduceRequest, ProduceResponse};
@@ -170,6 +170,51 @@ fn every_refusal_has_its_name_and_stores_nothing() {
     assert_eq!(answer(&response).error_message.as_deref(), Some("only record batches of format 2 are taken"));
     assert!(read_all(&mut world, &mut client, "t", 0).is_empty());
     assert_eq!(world.stats[0].apis[0].errors.get(), refused + cases.len() as u64 + 1);
+}
+
+#[test]
+fn records_without_a_key_are_named_one_by_one_in_a_compacted_topic_and_nothing_is_stored() {
+    let mut world = World::new();
+    let compaction = Compaction { delete_retention_ms: 0, lag_ms_min: 0, lag_ms_max: i64::MAX, dirty_ppm_min: 500_000 };
+    world.create_topic_with("c", 1, TopicConfig { compaction: Some(compaction), ..topic_config() }, false);
+    world.create_topic("t", 1);
+    let sums = base::Checksums::portable();
+    let batch = |keys: &[Option<&str>], packed: bool| {
+        let mut builder = protocol::batch::BatchBuilder::new();
+        for key in keys {
+            builder.append(1_700_000_000_000, key.map(str::as_bytes), Some(b"value"), &[]);
+        }
+        let mut out = Vec::new();
+        if packed {
+            // What the tests take for gzip.
+            let payload: Vec<u8> = builder.records().iter().map(|byte| !byte).collect();
+            builder.finish_compressed(protocol::batch::Codec::Gzip, &payload, Producer::NONE, &sums, &mut out);
+        } else {
+            out.extend_from_slice(builder.finish(Producer::NONE, &sums));
+        }
+        out
+    };
+    let mut client = world.connect(0);
+    for packed in [false, true] {
+        let bad = batch(&[Some("a"), None, Some("b"), None], packed);
+        let response = client.produce(&mut world, 9, &produce(-1, "c", &[(0, bad.clone())]));
+        let refused = answer(&response);
+        assert_eq!((refused.error_code, refused.base_offset), (ErrorCode::INVALID_RECORD.0, -1));
+        let at: Vec<i32> = refused.record_errors.iter().map(|error| error.batch_index).collect();
+        assert_eq!(at, [1, 3]);
+        let text = refused.record_errors[0].batch_index_error_message.as_deref();
+        assert!(text.is_some_and(|text| text.contains("without key")), "{text:?}");
+        assert_eq!(error_of(&mut world, 7, &produce(-1, "c", &[(0, bad.clone())])), ErrorCode::INVALID_RECORD);
+        assert_eq!(error_of(&mut world, 9, &produce(-1, "t", &[(0, bad)])), ErrorCode::NONE, "not compacted");
+        let good = batch(&[Some("a"), Some("")], packed);
+        let offset = if packed { 2 } else { 0 };
+        assert_eq!(client.put(&mut world, "c", 0, good), offset, "nothing was stored before it");
+    }
+    // Of a codec that nobody here can inflate the keys are not known.
+    let mut zstd = batch(&[Some("a")], false);
+    zstd[22] = 4;
+    world::kafka::fix_crc(&mut zstd);
+    assert_eq!(error_of(&mut world, 9, &produce(-1, "c", &[(0, zstd)])), ErrorCode::INVALID_RECORD);
 }
 
 #[test]

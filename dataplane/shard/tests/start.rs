@@ -70,6 +70,8 @@ fn config() -> StoreConfig {
         bytes_in_flight: 1 << 20,
         checkpoint_bytes: 64 << 20,
         footer_cache_bytes: 64 << 10,
+        compaction_bytes: 64 << 10,
+        codecs: base::Codecs::none(),
         producers_per_partition_max: 16,
         producer_expiry_ms: 86_400_000,
         durability: vec![Durability::Flush],

@@ -186,7 +186,7 @@ pub fn record_len(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[Header<'_
     5 + body_len(i64::MIN, i32::MAX, key, value, headers)
 }
 
-fn body_len(
+pub(super) fn body_len(
     timestamp_delta: i64,
     offset_delta: i32,
     key: Option<&[u8]>,
@@ -205,7 +205,7 @@ fn bytes_len(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| uvarlong_len(zigzag(bytes.len().cast_signed() as i64)) + bytes.len())
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     let len = bytes.map_or(-1, |bytes| i32::try_from(bytes.len()).expect("a field has less than 2 GiB"));
     put_varint(out, len);
     out.extend_from_slice(bytes.unwrap_or_default());

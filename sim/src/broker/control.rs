@@ -106,6 +106,7 @@ impl Broker {
         let config = TopicConfig {
             retention_ms: if retained && self.chance.odds(1, 2) { 60_000 } else { -1 },
             retention_bytes: if retained { 40_000 } else { -1 },
+            compaction: None,
             max_message_bytes: 60 << 10,
             timestamp_type: if append_time { TimestampType::Append } else { TimestampType::Create },
             timestamp_before_ms_max: i64::MAX,

@@ -229,6 +229,8 @@ pub struct Stretch {
     /// Where the first raw unit after the stretch begins, with the epoch under which its extent was begun and what it chains
     /// to.
     pub upto: JournalStart,
+    /// Records of compacted partitions in it were held against all that lies below; 0: against nothing.
+    pub compacted: Position,
 }
 
 /// The first page of an extent; units begin right after it. Written with the extent's first unit and covered by the same
@@ -282,12 +284,14 @@ impl ExtentHeader {
             .put(&self.len.to_le_bytes())
             .put(&self.epoch.0.to_le_bytes())
             .put(&kind.to_le_bytes());
-        if let Some(Stretch { end, upto }) = stretch {
+        if let Some(Stretch { end, upto, compacted }) = stretch {
             writer
                 .put(&end.0.to_le_bytes())
                 .put(&upto.position.0.to_le_bytes())
                 .put(&upto.chain.0.to_le_bytes())
-                .put(&upto.epoch.0.to_le_bytes());
+                .put(&upto.epoch.0.to_le_bytes())
+                .put(&[0; 4])
+                .put(&compacted.0.to_le_bytes());
         }
         page_seal(page, sums);
     }
@@ -315,7 +319,8 @@ impl ExtentHeader {
                 let position = Position(reader.u64()?);
                 let chain = Chain(reader.u128()?);
                 let upto = JournalStart { position, epoch: Epoch(reader.i32()?), chain };
-                ExtentKind::Clustered(Stretch { end, upto })
+                reader.u32()?;
+                ExtentKind::Clustered(Stretch { end, upto, compacted: Position(reader.u64()?) })
             }
             _ => return Err(FormatError::Field("extent kind")),
         };

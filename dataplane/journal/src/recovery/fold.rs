@@ -114,7 +114,8 @@ impl Fold {
         self.footer_len = candidate.footer_len;
         let at = JournalStart { position: start, epoch: candidate.header.epoch, chain: candidate.header.chain };
         let extent = Extent::new(address(self.device, &candidate.header), at, self.last);
-        self.extents.push(Extent { clustered: candidate.clustered(), ..extent });
+        let (clustered, compacted) = (candidate.clustered(), candidate.compacted());
+        self.extents.push(Extent { clustered, compacted, ..extent });
     }
 
     fn close_last(&mut self) {

@@ -36,10 +36,20 @@ use ports::{Device, Fake, Net, Rings, TestArena};
 pub const CLUSTER: ClusterId = ClusterId(77);
 pub const EXTENT_LEN: u64 = 4 << 20;
 
+/// Knows gzip only, which it takes for bytes whose bits are turned round.
+const TOY_CODECS: base::Codecs = base::Codecs {
+    inflate: |codec, bytes, _, out| {
+        out.extend(bytes.iter().map(|byte| !byte));
+        if codec == 1 { Ok(()) } else { Err(base::codecs::InflateError::Damaged) }
+    },
+    deflate: |_, _, _| false,
+};
+
 pub fn topic_config() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 1 << 20,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,
@@ -130,6 +140,8 @@ impl World {
                 checkpoint_bytes: 64 << 20,
                 footer_cache_bytes: 64 << 10,
                 clustering: ClusterConfig { gather_bytes: 1 << 20, bytes_per_second: 1 << 30, rest_ms: 0 },
+                compaction_bytes: 64 << 10,
+                codecs: TOY_CODECS,
                 producers_per_partition_max: 16,
                 producer_expiry_ms: 86_400_000,
                 durability: vec![Durability::Flush],
