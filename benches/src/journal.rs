@@ -203,6 +203,8 @@ pub(crate) fn store_config() -> StoreConfig {
         checkpoint_bytes: 1 << 40, // none: the keeper that writes them is not there
         footer_cache_bytes: 32 << 20,
         clustering: ClusterConfig { gather_bytes: 16 << 20, bytes_per_second: 0, rest_ms: 5000 },
+        compaction_bytes: 1 << 20,
+        codecs: base::Codecs::none(),
         producers_per_partition_max: 100,
         producer_expiry_ms: 86_400_000,
         durability: vec![Durability::Flush],
@@ -224,6 +226,7 @@ pub(crate) fn settings() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 10 << 20,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,

@@ -254,7 +254,7 @@ pub(crate) fn local_state_seeds() -> Vec<Vec<u8>> {
         state_pairs: 8,
         extents_offset: 1 << 20,
     };
-    let stretch = Stretch { end: Position(8192), upto: start(12288) };
+    let stretch = Stretch { end: Position(8192), upto: start(12288), compacted: Position(4096) };
     let extent = |kind| ExtentHeader {
         kind,
         generation: 5,

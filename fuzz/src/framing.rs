@@ -183,6 +183,7 @@ fn image(plan: &Plan, epoch: i32) -> (Arc<Image>, Arc<Delta>) {
     let config = TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 60 << 10,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,

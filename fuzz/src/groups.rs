@@ -231,7 +231,7 @@ impl Play {
         let what = CommitPartition { index: partition, offset, leader_epoch: 3, metadata: "note", refused: None };
         let topics = vec![CommitTopic { name: "t", id: self.topic, partitions: vec![what] }];
         let asked = Asked::Commit { group, partition, offset };
-        self.ask(asked, |token| Event::Commit(token, Commit { member, topics }));
+        self.ask(asked, |token| Event::Commit(token, Commit { member, by_epoch: true, topics }));
     }
 
     /// Lets time pass, deadline by deadline.

@@ -69,6 +69,7 @@ fn config() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 60 << 10,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,
