@@ -1,13 +1,15 @@
-//! The one tool: `cargo xtask setup | test | clients | compare | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | ci | clients | compare | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
+mod ci;
 mod clients;
 mod codegen;
 mod compare;
 mod counts;
 mod fuzz;
 mod golden;
+mod kafka;
 mod powercut;
 mod run;
 mod setup;
@@ -23,6 +25,8 @@ cargo xtask COMMAND
   setup    install what the tests need (apt as root; else say what to install), into the system and .tools/;
            --clients: also what the matrix of clients needs
   test     everything that has to pass before a change lands; prints what it skips, and in CI a skip fails
+  ci       [STEP…] [--seeds N] [--seconds N]  the long form, hours: test, clients, long simulation, power cuts, fuzzing, instruction
+           counts, into docs/CI.md
   clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
   compare  the same records to a real Kafka, and what each keeps of them after compaction, into docs/COMPACTION.md
   golden   records tests/golden/ anew from a real Kafka (needs Java and Maven)
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let result = match args.first().map(String::as_str) {
         Some("setup") => setup::command_line(&args[1..]),
         Some("test") => test::test(),
+        Some("ci") => ci::ci(&args[1..]),
         Some("clients") => clients::clients(&args[1..]),
         Some("compare") => compare::compare(),
         Some("golden") => golden::golden(),

@@ -48,7 +48,7 @@ const GO: (u32, u32) = (1, 26);
 const GO_TOOLCHAIN: &str = "golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64";
 
 /// Kafka's own tools and clients.
-const KAFKA: &str = "4.4.0";
+pub const KAFKA: &str = "4.4.0";
 
 /// Where what is not a system package goes.
 pub fn tools() -> PathBuf {

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{cargo, root, run, target, which};
+use crate::kafka::Kafka;
+use crate::run::{cargo, command, root, run, target, which};
 use crate::{setup, sim, tidy};
 
 /// Seeds of the simulator in a full test run, all levels together.
@@ -89,9 +90,13 @@ fn link(program: &str, folder: &Path) -> Result<()> {
 /// Runs the benchmarks, which write their own tables.
 pub fn bench(args: &[String]) -> Result<()> {
     run(&mut cargo(&["build", "--release", "--package", "barelog"]))?;
+    // It waits stopped until it is its turn.
+    let kafka = Kafka::start("bench-kafka")?;
+    run(&mut command("kill", &["-STOP", &kafka.pid().to_string()]))?;
+    let told = format!("{},{},{}", kafka.address, kafka.pid(), setup::KAFKA);
     let mut all = vec!["run", "--release", "--package", "barelog-benches", "--bin", "table", "--"];
     all.extend(args.iter().map(String::as_str));
-    run(with_tools(&mut cargo(&all)))
+    run(with_tools(&mut cargo(&all)).env("BARELOG_KAFKA", told))
 }
 
 /// Rewrites generated documents and golden files.
