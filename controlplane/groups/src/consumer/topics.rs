@@ -43,9 +43,8 @@ impl Expressions {
     pub(super) fn resolve(&mut self, used: &BTreeSet<&str>, image: &Image) {
         self.known.retain(|text, _| used.contains(&**text));
         for expression in self.known.values_mut() {
-            // The broker's own topics are nobody's subject.
-            let topics = image.topics.values().filter(|topic| !topic.internal);
-            let matching = topics.filter(|topic| expression.regex.is_match(&topic.name));
+            // Internal topics too, as Kafka does: clients that want them left out say so in their expression.
+            let matching = image.topics.values().filter(|topic| expression.regex.is_match(&topic.name));
             expression.topics = matching.map(|topic| topic.name.clone()).collect();
         }
     }
