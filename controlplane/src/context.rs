@@ -101,7 +101,7 @@ impl Context {
         let config: TopicConfig = config::resolve(overrides, &self.settings.topic_defaults);
         JournalClass {
             replicas: 1,
-            compacted: false,
+            compacted: config.compaction.is_some(),
             lifetime: config::lifetime(config.retention_ms),
             internal: name::is_internal(topic),
         }

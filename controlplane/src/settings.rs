@@ -79,6 +79,7 @@ pub fn topic_defaults() -> TopicConfig {
     TopicConfig {
         retention_ms: 604_800_000,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: (10 << 20) + (4 << 10),
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,

@@ -10,7 +10,7 @@ use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use base::image::{Lifetime, TimestampType, TopicConfig};
+use base::image::{Compaction, Lifetime, TimestampType, TopicConfig};
 
 use crate::command::{ConfigChange, ConfigOp};
 
@@ -191,8 +191,12 @@ const fn without(
     ConfigDef { name, kind, effect: Effect::None(why), doc, broker_name: None, default: Default::Text(value) }
 }
 
+/// One that means something for compacted topics; its default does not come from the broker's configuration.
+const fn compaction(name: &'static str, kind: Kind, value: &'static str, doc: &'static str) -> ConfigDef {
+    ConfigDef { name, kind, effect: Effect::Applies, doc, broker_name: None, default: Default::Text(value) }
+}
+
 const SEGMENTS: &str = "a partition has no segments of its own; it shares the extents of a journal.";
-const COMPACTION: &str = "compaction does not exist yet.";
 const TIERING: &str = "tiered storage does not exist yet.";
 const FLUSHES: &str = "every acknowledged record is durable already.";
 const LEVELS: &str = "batches are stored as the producer compressed them.";
@@ -201,12 +205,11 @@ const MS_MAX: Kind = Kind::Long(0, i64::MAX);
 
 /// All settings of a topic, by name.
 pub static TOPIC_CONFIGS: &[ConfigDef] = &[
-    fixed(
-        "cleanup.policy",
+    compaction(
+        CLEANUP_POLICY,
         Kind::List(&["delete", "compact"]),
         "delete",
-        "How old records are disposed of.",
-        COMPACTION,
+        "delete: records go by age and size. compact: of each key the latest record stays, and records without a key are refused with INVALID_RECORD. compact,delete: both. A topic that exists cannot change between compacted and not.",
     ),
     without("compression.gzip.level", Kind::Int(-1, 9), "-1", "The gzip level.", LEVELS),
     without("compression.lz4.level", Kind::Int(1, 17), "9", "The lz4 level.", LEVELS),
@@ -218,7 +221,12 @@ pub static TOPIC_CONFIGS: &[ConfigDef] = &[
         "batches are stored and served as the producer compressed them.",
     ),
     without("compression.zstd.level", Kind::Int(-131_072, 22), "3", "The zstd level.", LEVELS),
-    without("delete.retention.ms", MS_MAX, "86400000", "How long tombstones of a compacted topic stay.", COMPACTION),
+    compaction(
+        "delete.retention.ms",
+        MS_MAX,
+        "86400000",
+        "How long a tombstone of a compacted topic stays after compaction has come upon it first.",
+    ),
     without("file.delete.delay.ms", MS_MAX, "60000", "How long a deleted file stays.", SEGMENTS),
     without("flush.messages", Kind::Long(1, i64::MAX), "9223372036854775807", "Records between two flushes.", FLUSHES),
     without("flush.ms", MS_MAX, "9223372036854775807", "Time between two flushes.", FLUSHES),
@@ -239,12 +247,11 @@ pub static TOPIC_CONFIGS: &[ConfigDef] = &[
     ),
     without("local.retention.bytes", Kind::Long(-2, i64::MAX), "-2", "Bytes kept locally of a tiered topic.", TIERING),
     without("local.retention.ms", Kind::Long(-2, i64::MAX), "-2", "Time kept locally of a tiered topic.", TIERING),
-    without(
-        "max.compaction.lag.ms",
+    compaction(
+        MAX_LAG,
         Kind::Long(1, i64::MAX),
         "9223372036854775807",
-        "How long a record may escape compaction.",
-        COMPACTION,
+        "How long a record of a compacted topic may escape compaction. Until then it does while it lies in the open extent of its journal, which is closed by what comes after it.",
     ),
     applies(
         "max.message.bytes",
@@ -274,14 +281,18 @@ pub static TOPIC_CONFIGS: &[ConfigDef] = &[
         |c| timestamp_name(c.timestamp_type).to_owned(),
         "Whether a record carries the producer's timestamp or the time of its append.",
     ),
-    without(
+    compaction(
         "min.cleanable.dirty.ratio",
         Kind::Ratio,
         "0.5",
-        "Share of a compacted log that may be uncleaned.",
-        COMPACTION,
+        "Share of a compacted partition's closed bytes that compaction has not come upon: at so much it begins.",
     ),
-    without("min.compaction.lag.ms", MS_MAX, "0", "How long a record is kept from compaction.", COMPACTION),
+    compaction(
+        MIN_LAG,
+        MS_MAX,
+        "0",
+        "How old a record of a compacted topic is before compaction comes upon it, by its timestamp.",
+    ),
     applies(
         "min.insync.replicas",
         Kind::Int(1, 0x7fff),
@@ -325,6 +336,10 @@ pub static TOPIC_CONFIGS: &[ConfigDef] = &[
         "acknowledged records are never given up without an operator's recorded act.",
     ),
 ];
+
+const CLEANUP_POLICY: &str = "cleanup.policy";
+const MIN_LAG: &str = "min.compaction.lag.ms";
+const MAX_LAG: &str = "max.compaction.lag.ms";
 
 /// Largest `max.message.bytes`: a batch fits one unit of 16 MiB beside its headers, and tools like round numbers.
 pub const MESSAGE_BYTES_MAX: i32 = 15 << 20;
@@ -374,6 +389,9 @@ pub fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     if let Err(why) = def.kind.check(value) {
         return refuse(name, format!("invalid value \"{}\": {why}", shortened(value)));
     }
+    if name == CLEANUP_POLICY && items(value).next().is_none() {
+        return refuse(name, "it names neither delete nor compact".to_owned());
+    }
     match def.effect {
         Effect::Applies | Effect::None(_) => Ok(()),
         Effect::Fixed { value: only, why } if value != only => {
@@ -395,7 +413,37 @@ pub fn check_all(configs: &[(Arc<str>, Arc<str>)]) -> Result<Overrides, ConfigEr
             return refuse(name, "it is given twice".to_owned());
         }
     }
+    check_together(&overrides)?;
     Ok(overrides)
+}
+
+/// Whether settings go together that were checked one by one.
+fn check_together(overrides: &Overrides) -> Result<(), ConfigError> {
+    let number = |name: &str| overrides.get(name).and_then(|value| value.parse::<i64>().ok());
+    let (min, max) = (number(MIN_LAG).unwrap_or(0), number(MAX_LAG).unwrap_or(i64::MAX));
+    if min > max {
+        return refuse(MIN_LAG, format!("{min} is more than {MAX_LAG}, which is {max}"));
+    }
+    Ok(())
+}
+
+/// Whether a topic with these settings is compacted, alone or beside deletion.
+#[must_use]
+pub fn is_compacted(overrides: &Overrides) -> bool {
+    overrides.get(CLEANUP_POLICY).is_some_and(|policy| items(policy).any(|item| item == "compact"))
+}
+
+/// Whether a topic with some settings may get others.
+///
+/// # Errors
+/// Where its partitions would have to move to journals of another class.
+pub fn check_change(before: &Overrides, after: &Overrides) -> Result<(), ConfigError> {
+    if is_compacted(before) == is_compacted(after) {
+        return Ok(());
+    }
+    let why =
+        "a topic that exists cannot change between compacted and not compacted: create another with the policy wanted";
+    refuse(CLEANUP_POLICY, why.to_owned())
 }
 
 /// The settings after incremental changes.
@@ -434,6 +482,7 @@ pub fn change(
         check(name, &value)?;
         after.insert(one.name.clone(), value.into());
     }
+    check_together(&after)?;
     Ok(after)
 }
 
@@ -444,9 +493,21 @@ pub fn resolve(overrides: &Overrides, defaults: &TopicConfig) -> TopicConfig {
     fn number<T: core::str::FromStr>(overrides: &Overrides, name: &str, default: T) -> T {
         overrides.get(name).and_then(|value| value.parse().ok()).unwrap_or(default)
     }
+    let compacted = is_compacted(overrides);
+    let deletes = !compacted || overrides.get(CLEANUP_POLICY).is_some_and(|p| items(p).any(|item| item == "delete"));
+    let ratio: f64 = number(overrides, "min.cleanable.dirty.ratio", 0.5);
+    let compaction = Compaction {
+        delete_retention_ms: number(overrides, "delete.retention.ms", 86_400_000),
+        lag_ms_min: number(overrides, MIN_LAG, 0),
+        lag_ms_max: number(overrides, MAX_LAG, i64::MAX),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie between 0 and 1")]
+        dirty_ppm_min: (ratio.clamp(0.0, 1.0) * 1e6) as u32,
+    };
+    let retention = |name: &str, default: i64| if deletes { number(overrides, name, default) } else { -1 };
     TopicConfig {
-        retention_ms: number(overrides, "retention.ms", defaults.retention_ms),
-        retention_bytes: number(overrides, "retention.bytes", defaults.retention_bytes),
+        retention_ms: retention("retention.ms", defaults.retention_ms),
+        retention_bytes: retention("retention.bytes", defaults.retention_bytes),
+        compaction: compacted.then_some(compaction),
         max_message_bytes: number(overrides, "max.message.bytes", defaults.max_message_bytes),
         timestamp_type: match overrides.get("message.timestamp.type").map(|v| &**v) {
             Some("LogAppendTime") => TimestampType::Append,

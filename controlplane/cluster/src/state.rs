@@ -326,14 +326,12 @@ impl State {
                 self.check_room(total - now)
             }
             Command::SetConfigs { id, configs } => {
-                self.topic_by_id(*id).ok_or(Refused::UnknownTopic)?;
-                config::check_all(configs)?;
-                Ok(())
+                let topic = self.topic_by_id(*id).ok_or(Refused::UnknownTopic)?;
+                Ok(config::check_change(&topic.configs, &config::check_all(configs)?)?)
             }
             Command::AlterConfigs { id, changes } => {
                 let topic = self.topic_by_id(*id).ok_or(Refused::UnknownTopic)?;
-                changed(topic, changes)?;
-                Ok(())
+                Ok(config::check_change(&topic.configs, &changed(topic, changes)?)?)
             }
             Command::AllocateProducerIds { count } => {
                 let most = PRODUCER_IDS_PER_COMMAND_MAX;
@@ -538,6 +536,7 @@ fn changed(topic: &Topic, changes: &[crate::ConfigChange]) -> Result<Overrides, 
 const NO_DEFAULTS: base::image::TopicConfig = base::image::TopicConfig {
     retention_ms: -1,
     retention_bytes: -1,
+    compaction: None,
     max_message_bytes: 0,
     timestamp_type: base::image::TimestampType::Create,
     timestamp_before_ms_max: 0,

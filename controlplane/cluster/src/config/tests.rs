@@ -12,6 +12,7 @@ fn defaults() -> TopicConfig {
     TopicConfig {
         retention_ms: 7,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 1000,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: 5,
@@ -38,9 +39,8 @@ fn the_table_is_sorted_and_every_default_is_accepted() {
 #[test]
 fn what_does_not_exist_yet_is_refused() {
     for (name, value) in [
-        ("cleanup.policy", "compact"),
-        ("cleanup.policy", "compact,delete"),
         ("cleanup.policy", ""),
+        ("cleanup.policy", "compact,shred"),
         ("compression.type", "zstd"),
         ("remote.storage.enable", "true"),
         ("unclean.leader.election.enable", "true"),
@@ -70,10 +70,15 @@ fn keys_without_meaning_are_accepted_with_values_of_their_type() {
 #[test]
 fn every_setting_that_applies_changes_what_the_data_path_gets() {
     let samples = [
+        ("cleanup.policy", "compact"),
+        ("delete.retention.ms", "95"),
+        ("max.compaction.lag.ms", "94"),
         ("max.message.bytes", "2000"),
         ("message.timestamp.after.max.ms", "99"),
         ("message.timestamp.before.max.ms", "98"),
         ("message.timestamp.type", "LogAppendTime"),
+        ("min.cleanable.dirty.ratio", "0.1"),
+        ("min.compaction.lag.ms", "93"),
         ("min.insync.replicas", "2"),
         ("retention.bytes", "97"),
         ("retention.ms", "96"),
@@ -81,8 +86,14 @@ fn every_setting_that_applies_changes_what_the_data_path_gets() {
     let applying = TOPIC_CONFIGS.iter().filter(|def| def.effect == Effect::Applies).map(|def| def.name);
     assert!(applying.eq(samples.iter().map(|sample| sample.0)), "a sample for each setting that applies");
     for (name, value) in samples {
-        let overrides = check_all(&[pair(name, value)]).expect("valid");
-        assert_ne!(resolve(&overrides, &defaults()), defaults(), "{name}");
+        // Some have a meaning for compacted topics only, some for others only.
+        let changes = |policy: &str| {
+            let before = check_all(&[pair("cleanup.policy", policy)]).expect("valid");
+            let mut after = before.clone();
+            after.extend(check_all(&[pair(name, value)]).expect("valid"));
+            resolve(&after, &defaults()) != resolve(&before, &defaults())
+        };
+        assert!(changes("delete") || changes("compact"), "{name}");
     }
     for def in TOPIC_CONFIGS.iter().filter(|def| def.effect != Effect::Applies) {
         let overrides = check_all(&[pair(def.name, &def.default_value(&defaults()))]).expect("valid");
@@ -115,11 +126,40 @@ fn wrong_incremental_changes_are_refused() {
     assert!(change(&none, &append, no_default).is_err());
     let empty = [ConfigChange { name: "retention.ms".into(), op: ConfigOp::Set, value: None }];
     assert!(change(&none, &empty, no_default).is_err());
-    let compact = [ConfigChange { name: "cleanup.policy".into(), op: ConfigOp::Append, value: Some("compact".into()) }];
-    assert!(change(&none, &compact, |_| "delete".into()).is_err());
+    let lag = [set("min.compaction.lag.ms", "10"), set("max.compaction.lag.ms", "9")];
+    assert!(change(&none, &lag, no_default).is_err());
+    assert!(check_all(&[pair("min.compaction.lag.ms", "10"), pair("max.compaction.lag.ms", "9")]).is_err());
     let unknown = [ConfigChange { name: "no.such".into(), op: ConfigOp::Delete, value: None }];
     assert!(change(&none, &unknown, no_default).is_err());
     assert!(check_all(&[pair("retention.ms", "1"), pair("retention.ms", "1")]).is_err());
+}
+
+#[test]
+fn a_policy_says_whether_records_go_by_key_by_time_or_both_and_stays_as_to_the_first() {
+    let with = |policy: &str| check_all(&[pair("cleanup.policy", policy), pair("retention.ms", "7")]).expect("valid");
+    for (policy, compacted, retention) in [
+        ("delete", false, 7),
+        ("compact", true, -1),
+        ("compact,delete", true, 7),
+        ("delete, compact", true, 7),
+        ("compact,compact", true, -1),
+    ] {
+        let config = resolve(&with(policy), &defaults());
+        assert_eq!((config.compaction.is_some(), config.retention_ms), (compacted, retention), "{policy}");
+        for (other, same) in [("delete", !compacted), ("compact", compacted), ("delete,compact", compacted)] {
+            assert_eq!(check_change(&with(policy), &with(other)).is_ok(), same, "{policy} to {other}");
+        }
+    }
+    let all = [
+        pair("cleanup.policy", "compact"),
+        pair("delete.retention.ms", "1"),
+        pair("min.compaction.lag.ms", "2"),
+        pair("max.compaction.lag.ms", "3"),
+        pair("min.cleanable.dirty.ratio", "0.25"),
+    ];
+    let config = resolve(&check_all(&all).expect("valid"), &defaults());
+    let wanted = Compaction { delete_retention_ms: 1, lag_ms_min: 2, lag_ms_max: 3, dirty_ppm_min: 250_000 };
+    assert_eq!(config.compaction, Some(wanted));
 }
 
 #[test]

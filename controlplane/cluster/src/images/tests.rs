@@ -17,6 +17,7 @@ fn local(devices: &[u128], shards: u16) -> Local {
         defaults: TopicConfig {
             retention_ms: 1,
             retention_bytes: 2,
+            compaction: None,
             max_message_bytes: 3,
             timestamp_type: TimestampType::Create,
             timestamp_before_ms_max: 4,

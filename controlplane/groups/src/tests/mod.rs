@@ -67,6 +67,7 @@ fn settings() -> TopicConfig {
     TopicConfig {
         retention_ms: -1,
         retention_bytes: -1,
+        compaction: None,
         max_message_bytes: 1 << 20,
         timestamp_type: TimestampType::Create,
         timestamp_before_ms_max: i64::MAX,

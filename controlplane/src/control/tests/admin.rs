@@ -154,7 +154,7 @@ async fn create_topics_refuses_by_name() {
         (wanted("t", 0, 1), ErrorCode::INVALID_PARTITIONS),
         (wanted("t", -2, 1), ErrorCode::INVALID_PARTITIONS),
         (wanted("t", 1_000_000, 1), ErrorCode::INVALID_PARTITIONS),
-        (config("cleanup.policy", Some("compact")), ErrorCode::INVALID_CONFIG),
+        (config("cleanup.policy", Some("compact,gone")), ErrorCode::INVALID_CONFIG),
         (config("compression.type", Some("gzip")), ErrorCode::INVALID_CONFIG),
         (config("no.such.thing", Some("1")), ErrorCode::INVALID_CONFIG),
         (config("retention.ms", Some("soon")), ErrorCode::INVALID_CONFIG),

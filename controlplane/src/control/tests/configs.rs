@@ -57,7 +57,7 @@ async fn every_setting_is_shown_with_value_source_and_meaning() {
     assert_eq!((broker.value, broker.config_source), (Some("12345"), 4));
     assert_eq!(config("cleanup.policy").value, Some("delete"));
     assert!(config("segment.bytes").documentation.unwrap().contains("without effect"));
-    assert!(config("cleanup.policy").documentation.unwrap().contains("Only delete is accepted"));
+    assert!(config("unclean.leader.election.enable").documentation.unwrap().contains("Only false is accepted"));
 }
 
 #[tokio::test]
