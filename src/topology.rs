@@ -27,6 +27,9 @@ struct Row {
 
 /// `barelog topology`.
 pub(crate) fn topology(args: &TopologyArgs) -> Result<()> {
+    if let Some(address) = &args.metrics {
+        return crate::cli::journals(address, args.json);
+    }
     let mut config = match &args.config {
         Some(path) => BrokerConfig::read(path)?,
         None => BrokerConfig { profile: load_profile(&args.profile)?, ..BrokerConfig::defaults() },

@@ -9,7 +9,7 @@ use core::hash::{BuildHasher, Hash};
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
-use crate::ids::{BrokerId, ClusterId, DeviceIndex, Epoch, JournalId, PartitionId, ShardId, TopicId};
+use crate::ids::{BrokerId, ClusterId, DeviceIndex, Epoch, JournalId, Offset, PartitionId, ShardId, TopicId};
 
 /// SipHash-1-3 under a seed that is passed in: maps keyed by what clients send need a secret, pure crates draw none.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,9 @@ impl BuildHasher for SeededHash {
 
 /// A hash map with a passed-in seed.
 pub type SeededMap<K, V> = HashMap<K, V, SeededHash>;
+
+/// A hash set with a passed-in seed.
+pub type SeededSet<K> = hashbrown::HashSet<K, SeededHash>;
 
 /// A map whose copy costs one bucket, not the whole: 1,024 shared buckets, copied when written.
 #[derive(Clone, Debug)]
@@ -203,6 +206,55 @@ pub struct PartitionEntry {
     pub epoch: Epoch,
 }
 
+/// A home that a partition had before its open one: records from `first` up to the next home's are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomeEntry {
+    /// The journal.
+    pub journal: JournalId,
+    /// The shard that owns it.
+    pub shard: ShardId,
+    /// The first offset it took.
+    pub first: Offset,
+}
+
+/// Where a partition's records lie that has moved, or is about to: most have one home, from offset 0 on, and no such entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Homes {
+    /// Whose.
+    pub partition: PartitionId,
+    /// Of which topic it is.
+    pub topic: TopicId,
+    /// Its index there.
+    pub index: u32,
+    /// The homes before the open one, oldest first.
+    pub earlier: Vec<HomeEntry>,
+    /// The first offset that the open home took.
+    pub first: Offset,
+    /// The open home.
+    pub journal: JournalId,
+    /// The image in which that became its open home; 0: before this process.
+    pub since: u64,
+    /// Where it is to go: its appends come to the open home until that is closed, and wait from then on.
+    pub moving: Option<HomeEntry>,
+}
+
+impl Homes {
+    /// The earlier home that holds an offset; `None` for the open one, which also answers for what lies below all.
+    #[must_use]
+    pub fn earlier_at(&self, offset: Offset) -> Option<&HomeEntry> {
+        if offset >= self.first {
+            return None;
+        }
+        self.earlier.iter().rev().find(|home| home.first <= offset)
+    }
+
+    /// The end of the earlier home of that number: the first offset of the next.
+    #[must_use]
+    pub fn end_of(&self, number: usize) -> Offset {
+        self.earlier.get(number + 1).map_or(self.first, |next| next.first)
+    }
+}
+
 /// A topic as metadata knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicEntry {
@@ -246,6 +298,8 @@ pub struct Image {
     pub topics_by_id: SharedMap<TopicId, Arc<TopicEntry>>,
     /// Journals by id.
     pub journals: SharedMap<JournalId, Arc<JournalEntry>>,
+    /// Partitions that have more than one home, or are about to.
+    pub homes: SharedMap<PartitionId, Arc<Homes>>,
     /// Every partition id below this one was given out. One of them that no topic has is deleted for ever; an id at or
     /// above is merely unknown, and its frames are kept.
     pub partitions_below: PartitionId,
@@ -264,6 +318,7 @@ impl Image {
             topics: SharedMap::new(hash),
             topics_by_id: SharedMap::new(hash),
             journals: SharedMap::new(hash),
+            homes: SharedMap::new(hash),
             partitions_below: PartitionId(0),
         }
     }

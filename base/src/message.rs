@@ -137,11 +137,48 @@ pub enum ShardCommand {
         partition: PartitionId,
         /// Lower bound.
         timestamp: WallMs,
+        /// In which home: the first offset it took.
+        from: Offset,
+        /// Below this.
+        upto: Offset,
     },
     /// The batch that holds the highest timestamp.
     FindMaxTime {
         /// In which partition.
         partition: PartitionId,
+        /// In which home: the first offset it took.
+        from: Offset,
+        /// Below this.
+        upto: Offset,
+    },
+    /// Closes the partition in its open home, which takes no more of its appends: they wait until it is open elsewhere. Done
+    /// when that is durable. Asking again brings the same.
+    Close {
+        /// Which.
+        partition: PartitionId,
+        /// The journal where it goes on.
+        next: JournalId,
+    },
+    /// Opens a partition in a journal of this shard; done when that is durable. It takes appends once metadata names that home,
+    /// or at once where it was only closed there. Asking again brings the same.
+    Open {
+        /// In which.
+        journal: JournalId,
+        /// Its home before.
+        previous: JournalId,
+        /// All that must be known of it, as [`Outcome::Closed`] brought it.
+        state: Vec<u8>,
+    },
+    /// Tells a home that a partition left where its log starts by now, and asks how far it may start by the topic's retention.
+    Expire {
+        /// Which.
+        partition: PartitionId,
+        /// Which home: the first offset it took.
+        first: Offset,
+        /// Where the partition's log starts.
+        log_start: Offset,
+        /// Bytes that it retains in other journals.
+        bytes: u64,
     },
     /// The producers that have state in the partition (DescribeProducers).
     Producers {
@@ -180,6 +217,19 @@ pub struct Bounds {
     pub bytes: u64,
 }
 
+/// What a partition takes in one of its homes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionSize {
+    /// Whose.
+    pub partition: PartitionId,
+    /// In which journal.
+    pub journal: JournalId,
+    /// Its ends there, and retained bytes.
+    pub bounds: Bounds,
+    /// Bytes of batches appended there since the process started.
+    pub written: u64,
+}
+
 /// A producer's state in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerInfo {
@@ -212,8 +262,14 @@ pub enum Outcome {
     Batch(Option<Vec<u8>>),
     /// The producers.
     Producers(Vec<ProducerInfo>),
-    /// By partition.
-    Sizes(Vec<(PartitionId, Bounds)>),
+    /// By partition and home.
+    Sizes(Vec<PartitionSize>),
+    /// Closed: the first offset that is not there, and the state for the next home.
+    Closed(Offset, Vec<u8>),
+    /// Open in its new home.
+    Opened,
+    /// The offset below which all has expired; `None` where nothing has, or it is not known yet.
+    Expired(Option<Offset>),
     /// By partition and offset.
     Damage(Vec<DamagedRange>),
 }
@@ -244,4 +300,6 @@ pub enum Refusal {
     Busy,
     /// The shard is shutting down.
     Stopping,
+    /// Another journal has it, or will have it in a moment: ask again there.
+    Moved,
 }

@@ -18,6 +18,7 @@ use crate::errors::Failure;
 use crate::groups::{Catalog, OFFSETS_TOPIC};
 use crate::http::{Health, Observed};
 use crate::metadata::{Committed, MetadataStore};
+use crate::moves::Moves;
 use crate::producer_ids::ProducerIds;
 use crate::settings::BrokerSettings;
 use crate::shards::ShardLinks;
@@ -40,6 +41,8 @@ pub struct Context {
     /// Who is told of deleted topics. Weak: the group host works with this context, and ends when nobody else holds it.
     pub(crate) groups: OnceLock<Weak<dyn GroupApis>>,
     pub(crate) producer_ids: ProducerIds,
+    /// Partitions that move between journals.
+    pub(crate) moves: Arc<Moves>,
     /// Held while a large response is built: a whole cluster's metadata, a decompressed batch.
     pub(crate) large: Semaphore,
 }
@@ -69,6 +72,7 @@ impl Context {
             observed,
             groups: OnceLock::new(),
             producer_ids: ProducerIds::default(),
+            moves: Arc::default(),
             large: Semaphore::new(LARGE_AT_A_TIME),
         })
     }
@@ -82,12 +86,19 @@ impl Context {
     /// Proposes a change and waits until the shards serve it.
     pub(crate) async fn change(&self, command: Command, bound: Duration) -> Result<Answer, Failure> {
         let deletes = matches!(command, Command::DeleteTopic { .. });
+        let changed = match &command {
+            Command::SetConfigs { id, .. } | Command::AlterConfigs { id, .. } => Some(*id),
+            _ => None,
+        };
         let Committed { answer, applying } = self.store.propose(command).await?;
         if deletes
             && let Answer::Topic(topic) = &answer
             && let Some(groups) = self.groups.get().and_then(Weak::upgrade)
         {
             groups.topic_deleted(topic.name.clone(), topic.id);
+        }
+        if let Some(topic) = changed {
+            self.moves.look_at(topic);
         }
         if applying.wait(bound).await {
             Ok(answer)

@@ -133,6 +133,7 @@ impl Control {
     /// Takes what shards say until no shard is left that could say anything.
     pub async fn run(&self, groups: Arc<dyn GroupApis>, mut from_shards: mpsc::Receiver<ToControl>) {
         let _ = self.context.groups.set(Arc::downgrade(&groups));
+        let _moves = Ends(tokio::spawn(crate::moves::run(Arc::downgrade(&self.context))));
         while let Some(message) = from_shards.recv().await {
             match message {
                 ToControl::Request(request) => self.admit(&*groups, request),
@@ -187,6 +188,15 @@ impl Control {
             drop(turn);
             reply.send(response).await;
         });
+    }
+}
+
+/// A task that ends with who started it.
+struct Ends(tokio::task::JoinHandle<()>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

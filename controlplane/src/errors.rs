@@ -40,7 +40,7 @@ impl From<Refusal> for Failure {
             Refusal::Full => ErrorCode::POLICY_VIOLATION,
             Refusal::Corrupt | Refusal::Damaged { .. } => ErrorCode::CORRUPT_MESSAGE,
             Refusal::Busy => ErrorCode::REQUEST_TIMED_OUT,
-            Refusal::Stopping => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+            Refusal::Stopping | Refusal::Moved => ErrorCode::NOT_LEADER_OR_FOLLOWER,
         };
         let message = match refusal {
             Refusal::Full => Some("the device is full: delete records or topics, or add a device".to_owned()),
@@ -98,6 +98,25 @@ impl From<Refused> for Failure {
             Refused::Config(error) => Self::new(ErrorCode::INVALID_CONFIG, format!("{}: {}", error.name, error.why)),
             Refused::NoBroker => Self::new(ErrorCode::INVALID_REPLICATION_FACTOR, "no broker can carry the replicas"),
             Refused::BadBroker => Self::new(ErrorCode::INVALID_REQUEST, "a broker needs a device and a journal"),
+            Refused::UnknownPartition => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into(),
+            Refused::UnknownJournal(journal) => Self::new(
+                ErrorCode::INVALID_REQUEST,
+                format!(
+                    "journal {journal} is not one that this broker's topics may use; `barelog topology --metrics` lists them"
+                ),
+            ),
+            Refused::InPlace(journal) => {
+                Self::new(ErrorCode::INVALID_REQUEST, format!("the partition is in journal {journal} already"))
+            }
+            Refused::Moving(journal) => Self::new(
+                ErrorCode::REASSIGNMENT_IN_PROGRESS,
+                format!("the partition is on its way to journal {journal} already"),
+            ),
+            Refused::NotMoving => Self::new(ErrorCode::INVALID_REQUEST, "the partition is not on its way there"),
+            Refused::ManyHomes(most) => Self::new(
+                ErrorCode::POLICY_VIOLATION,
+                format!("the partition has records in {most} journals; it can move again when the oldest are gone"),
+            ),
             Refused::Exhausted(counter) => {
                 Self::new(ErrorCode::UNKNOWN_SERVER_ERROR, format!("the counter of {counter} is at its end"))
             }

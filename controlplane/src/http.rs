@@ -1,4 +1,4 @@
-//! HTTP on a port of its own: `/metrics`, `/health`, `/damage`, `/log-level`. Never served by a shard.
+//! HTTP on a port of its own: `/metrics`, `/health`, `/damage`, `/journals`, `/moves`, `/log-level`. Never served by a shard.
 
 mod connections;
 pub mod metrics;
@@ -13,14 +13,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base::message::{Outcome, Refusal, ShardCommand};
 use base::stats::ShardStats;
-use base::{PartitionId, ShardId};
+use base::{JournalId, PartitionId, ShardId};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::context::Context;
+use crate::errors::Failure;
 use crate::groups::GroupCount;
 use crate::logging::LogLevel;
 use crate::metadata::MetadataStore;
+use crate::moves::view::{self, MoveRequest, by_partition};
 use crate::shards::{ShardError, ShardLinks};
 use crate::stats::ControlStats;
 use connections::Bounded;
@@ -92,6 +95,7 @@ pub struct HttpState {
     /// When the process started.
     pub started: Instant,
     sizes: Mutex<Option<(Instant, Arc<PartitionSizes>)>>,
+    context: Arc<Context>,
 }
 
 impl HttpState {
@@ -114,6 +118,7 @@ impl HttpState {
             log_level,
             started: Instant::now(),
             sizes: Mutex::new(None),
+            context: context.clone(),
         })
     }
 
@@ -123,14 +128,14 @@ impl HttpState {
         {
             return sizes.clone();
         }
-        let mut all = PartitionSizes::new();
+        let mut all = Vec::new();
         for index in 0..self.shards.count() {
             let shard = ShardId(u16::try_from(index).expect("there are fewer shards than 65,536"));
             if let Ok(Outcome::Sizes(sizes)) = self.shards.ask(shard, ShardCommand::Sizes, SHARD_BOUND).await {
                 all.extend(sizes);
             }
         }
-        let all = Arc::new(all);
+        let all = Arc::new(by_partition(&all));
         *self.sizes.lock().expect("nobody panics while holding it") = Some((Instant::now(), all.clone()));
         all
     }
@@ -182,8 +187,10 @@ pub fn router(state: Arc<HttpState>) -> Router {
         .route("/metrics", get(get_metrics))
         .route("/health", get(get_health))
         .route("/damage", get(get_damage))
+        .route("/journals", get(get_journals))
+        .route("/moves", get(get_moves).post(post_moves))
         .route("/log-level", get(get_log_level).put(put_log_level))
-        // A filter for the log is the only body there is.
+        // A filter for the log, or a move, is all the body there is.
         .layer(DefaultBodyLimit::max(4 << 10))
         .with_state(state)
 }
@@ -289,6 +296,31 @@ async fn get_damage(State(state): State<Arc<HttpState>>) -> axum::Json<DamageRep
     }
     report.ranges.sort_unstable();
     axum::Json(report)
+}
+
+/// What a request brought, or why not.
+fn answered<T: Serialize>(outcome: Result<T, Failure>) -> Response {
+    match outcome {
+        Ok(report) => axum::Json(report).into_response(),
+        Err(failure) => {
+            let text = failure.message.unwrap_or_else(|| failure.code.to_string());
+            (StatusCode::CONFLICT, text).into_response()
+        }
+    }
+}
+
+async fn get_journals(State(state): State<Arc<HttpState>>) -> Response {
+    answered(view::journals(&state.context).await)
+}
+
+async fn get_moves(State(state): State<Arc<HttpState>>) -> Response {
+    answered(Ok(view::moves(&state.context)))
+}
+
+async fn post_moves(State(state): State<Arc<HttpState>>, axum::Json(request): axum::Json<MoveRequest>) -> Response {
+    let MoveRequest { topic, partition, journal } = request;
+    let begun = crate::moves::begin(&state.context, &topic, partition, JournalId(journal)).await;
+    answered(begun.map(|()| view::moves(&state.context)))
 }
 
 async fn get_log_level(State(state): State<Arc<HttpState>>) -> String {

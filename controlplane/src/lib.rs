@@ -13,6 +13,7 @@ pub mod groups;
 pub mod http;
 pub mod logging;
 pub mod metadata;
+pub mod moves;
 mod producer_ids;
 pub mod random;
 pub mod settings;

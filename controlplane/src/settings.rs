@@ -41,6 +41,10 @@ pub struct BrokerSettings {
     pub apply_bound: Duration,
     /// How long a question to a shard may take before the client is told to try again.
     pub shard_bound: Duration,
+    /// `moves.at_a_time`: partitions that move between journals at a time.
+    pub moves_at_a_time: u32,
+    /// `moves.hot_bytes_per_second`: from which load of a journal on a partition that makes most of it is moved; 0 is never.
+    pub move_hot_bytes_per_second: u64,
     /// Requests the control plane works on at a time; more wait their turn.
     pub requests_at_a_time: usize,
     /// Bytes of requests that may wait here, a kilobyte for each request counted in; a connection that brings more is closed.
@@ -66,6 +70,8 @@ impl Default for BrokerSettings {
             producer_id_expiration_ms: 86_400_000,
             apply_bound: Duration::from_secs(30),
             shard_bound: Duration::from_secs(15),
+            moves_at_a_time: 4,
+            move_hot_bytes_per_second: 32 << 20,
             // 256: two cores are busy with far fewer; the rest wait for shards or the disk of the metadata.
             requests_at_a_time: 256,
             request_bytes_max: 256 << 20,

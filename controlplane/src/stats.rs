@@ -19,6 +19,11 @@ impl Shared {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Sets it (for gauges).
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     /// The value now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -40,6 +45,14 @@ pub struct ControlStats {
     pub metadata_commit_latency: Latency,
     /// Topics created because a client asked for their metadata.
     pub topics_auto_created: Shared,
+    /// Partitions that moved to another journal.
+    pub partitions_moved: Shared,
+    /// Moves that were given up: the partition stays where it was.
+    pub moves_cancelled: Shared,
+    /// Moves begun because a partition made most of its journal's load.
+    pub hot_moves: Shared,
+    /// Moves that are being led.
+    pub moves_running: Shared,
 }
 
 impl Default for ControlStats {
@@ -51,6 +64,10 @@ impl Default for ControlStats {
             metadata_commands: Counter::default(),
             metadata_commit_latency: Latency::default(),
             topics_auto_created: Shared::default(),
+            partitions_moved: Shared::default(),
+            moves_cancelled: Shared::default(),
+            hot_moves: Shared::default(),
+            moves_running: Shared::default(),
         }
     }
 }

@@ -177,6 +177,7 @@ fn image(plan: &Plan, epoch: i32) -> (Arc<Image>, Arc<Delta>) {
         topics: SharedMap::new(hash),
         topics_by_id: SharedMap::new(hash),
         journals: SharedMap::new(hash),
+        homes: SharedMap::new(hash),
         partitions_below: PartitionId(3),
     };
     image.journals.insert(JOURNAL, Arc::new(plan.journal(JOURNAL.0, epoch)));

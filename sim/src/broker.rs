@@ -6,6 +6,7 @@ mod clients;
 mod control;
 pub mod ledger;
 mod life;
+mod moves;
 pub mod ports;
 mod wire;
 
@@ -76,6 +77,10 @@ pub struct Summary {
     pub damaged: u64,
     /// Journals that stayed closed.
     pub closed: u64,
+    /// Partitions that moved to another journal.
+    pub moved: u64,
+    /// Moves that were called off.
+    pub stayed: u64,
 }
 
 impl Summary {
@@ -100,6 +105,8 @@ impl Summary {
             ("messages held", self.held),
             ("batches damaged", self.damaged),
             ("journals closed", self.closed),
+            ("partitions moved", self.moved),
+            ("moves called off", self.stayed),
         ];
         Report::new(self.trace, &counts)
     }
@@ -161,6 +168,10 @@ pub struct Broker {
     read: Option<Result<(i64, i64, i64), base::message::Refusal>>,
     /// Commands that are not done, by token.
     asked: BTreeMap<u64, Asked>,
+    /// Partitions on their way to another journal, and how far they are.
+    moves: BTreeMap<PartitionId, moves::Step>,
+    /// What the new home of those is given that are being opened.
+    moves_at: BTreeMap<PartitionId, (base::Offset, Vec<u8>)>,
     next_token: u64,
     next_partition: u64,
     next_topic: u64,
@@ -203,6 +214,7 @@ fn empty_image() -> Image {
         topics: SharedMap::new(hash),
         topics_by_id: SharedMap::new(hash),
         journals: SharedMap::new(hash),
+        homes: SharedMap::new(hash),
         partitions_below: PartitionId(1),
     }
 }
@@ -238,6 +250,8 @@ impl Broker {
             consumers: Vec::new(),
             read: None,
             asked: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            moves_at: BTreeMap::new(),
             next_token: 0,
             next_partition: 1,
             next_topic: 0,
@@ -333,6 +347,7 @@ impl Broker {
                 self.pass(ms);
                 self.housekeep();
             }
+            97 if self.chance.odds(1, 2) => self.move_some(),
             97 => self.command(),
             98 => self.administrate(),
             _ => self.look_around()?,
@@ -373,6 +388,7 @@ impl Broker {
             busy = true;
         }
         busy |= self.hear_all()?;
+        busy |= self.lead_moves();
         Ok(busy)
     }
 
@@ -411,9 +427,10 @@ impl Broker {
         producers + self.consumers.iter().filter(|consumer| consumer.waits()).count() + self.asked.len()
     }
 
-    /// Whether reads and appends of a partition may fail by an I/O error.
+    /// Whether reads and appends of a partition may fail by an I/O error, in any of its homes.
     fn may_fail(&self, id: PartitionId) -> bool {
-        self.ledger.parts.get(&id).is_none_or(|part| self.may_fail_journal(part.journal))
+        let fails = |part: &ledger::Part| part.journals.iter().any(|journal| self.may_fail_journal(*journal));
+        self.ledger.parts.get(&id).is_none_or(fails)
     }
 
     fn may_fail_journal(&self, journal: JournalId) -> bool {

@@ -649,7 +649,7 @@ impl Run {
             ReadOutcome::Empty => from >= log.acked_end() && from <= log.end(),
             ReadOutcome::OutOfRange => from < log.start || from > log.end() || log.moves.iter().any(|to| from < *to),
             ReadOutcome::Fenced | ReadOutcome::Damaged { .. } => self.faulty,
-            ReadOutcome::Pending | ReadOutcome::UnknownPartition => false,
+            ReadOutcome::Pending | ReadOutcome::UnknownPartition | ReadOutcome::Moved => false,
         };
         if right { Ok(()) } else { Err(format!("partition {id} read at {from}: {outcome:?}, log {:?}", ends(log))) }
     }
@@ -812,7 +812,7 @@ impl Run {
         for _ in 0..1000 {
             let mut slices = Vec::new();
             let outcome = self.world.with(shard, |store, arena, now, out| {
-                store.find_time(now, id, Some(WallMs(timestamp)), arena, &mut slices, out)
+                store.find_time(now, id, Some(WallMs(timestamp)), journal::store::ALL, arena, &mut slices, out)
             });
             match outcome {
                 ReadOutcome::Pending => {

@@ -32,6 +32,8 @@ pub(super) fn broker_settings(config: &BrokerConfig) -> BrokerSettings {
         group_consumer_heartbeat_interval_ms: config.consumer_heartbeat_ms,
         group_consumer_max_size: config.consumer_members_max,
         producer_id_expiration_ms: config.producer_expiry_ms,
+        moves_at_a_time: config.profile.moves_at_a_time,
+        move_hot_bytes_per_second: config.profile.move_hot_bytes_per_second,
         ..BrokerSettings::default()
     }
 }

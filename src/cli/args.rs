@@ -85,7 +85,8 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  barelog topology --shards 4\n  barelog topology --config barelog.toml --json")]
+#[command(after_help = "Examples:\n  barelog topology --shards 4\n  barelog topology --config barelog.toml --json\n  \
+                        barelog topology --metrics 127.0.0.1:9644    the journals of a broker that runs, and their load")]
 pub(crate) struct TopologyArgs {
     /// The wiring of a broker with this configuration file
     #[arg(short, long, value_name = "FILE")]
@@ -96,6 +97,9 @@ pub(crate) struct TopologyArgs {
     /// Hardware profile: a name or a file
     #[arg(long, default_value = "laptop", value_name = "NAME|FILE")]
     pub(crate) profile: String,
+    /// Not the wiring: the journals of a broker that runs and serves /journals there
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["config", "shards"])]
+    pub(crate) metrics: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -283,6 +287,32 @@ pub(crate) enum TopicCommand {
         #[arg(value_name = "TOPIC")]
         topics: Vec<String>,
         /// Where the broker serves /damage and /metrics
+        #[arg(long, default_value = "127.0.0.1:9644", value_name = "HOST:PORT")]
+        metrics: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move a partition to another journal of the same broker
+    #[command(
+        after_help = "Examples:\n  barelog topology --metrics 127.0.0.1:9644    lists journals, what they take and their load\n  \
+                            barelog topic move orders:3 --to-journal 7\n  barelog topic move                             what is on its way\n\n\
+                            Its records up to now stay where they are and are read from there; what comes goes to the new journal. \
+                            Producers\nwait for some milliseconds. Partitions move by themselves when their topic's retention.ms comes \
+                            into another class\n(up to a day, up to 8 days, longer), or one makes most of a journal's load \
+                            (moves.hot_bytes_per_second of the profile).\nUnlike the other commands this one asks the broker's HTTP port."
+    )]
+    Move {
+        /// The partition; without one: what is on its way
+        #[arg(value_name = "TOPIC:PARTITION", value_parser = parse_topic_partition, requires = "to_journal")]
+        partition: Option<(String, u32)>,
+        /// The journal, by its id
+        #[arg(long, value_name = "ID", requires = "partition")]
+        to_journal: Option<u64>,
+        /// Return when the partition is on its way, not when it is there
+        #[arg(long)]
+        no_wait: bool,
+        /// Where the broker serves /moves and /metrics
         #[arg(long, default_value = "127.0.0.1:9644", value_name = "HOST:PORT")]
         metrics: String,
         /// Print JSON
@@ -573,6 +603,12 @@ fn parse_partition_offset(text: &str) -> Result<(i32, i64), String> {
     Ok((partition, offset))
 }
 
+fn parse_topic_partition(text: &str) -> Result<(String, u32), String> {
+    let error = || "expected TOPIC:PARTITION, as in orders:3".to_owned();
+    let (topic, partition) = text.rsplit_once(':').filter(|(topic, _)| !topic.is_empty()).ok_or_else(error)?;
+    Ok((topic.to_owned(), partition.parse().map_err(|_| error())?))
+}
+
 /// `\t`, `\n`, `\0`, `\\` and `\xHH` in a separator.
 fn parse_escapes(text: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
@@ -726,5 +762,8 @@ mod tests {
         assert!(parse_partition_offset("-3:1").is_err());
         assert!(parse_partition_offset("3:-2").is_err());
         assert!(parse_partition_offset("3").is_err());
+        assert_eq!(parse_topic_partition("a.b:3"), Ok(("a.b".into(), 3)));
+        assert!(parse_topic_partition("a.b").is_err() && parse_topic_partition(":1").is_err());
+        assert!(parse_topic_partition("a:-1").is_err());
     }
 }

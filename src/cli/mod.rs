@@ -15,6 +15,7 @@ mod text;
 mod topic;
 
 pub(crate) use args::*;
+pub(crate) use topic::journals;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io::Write as _;

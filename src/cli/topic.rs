@@ -1,14 +1,17 @@
 //! `barelog topic`.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Context as _;
 use client::driver::{NewTopic, OffsetSpec};
 use client::metadata::{Partition, Topic};
 use client::{Client, Error};
 use controlplane::http::{DamageReport, DamageRow};
+use controlplane::moves::view::{JournalRow, JournalsReport, MoveRequest, MoveRow, MovesReport};
 use protocol::error::ErrorCode;
 use serde_json::{Value, json};
 
-use super::common::{admin, all_done, explain, join, say, say_json, say_table};
+use super::common::{admin, all_done, explain, grouped, join, say, say_json, say_table};
 use super::{TopicArgs, TopicCommand, UsageError};
 
 pub(crate) fn run(args: TopicArgs) -> anyhow::Result<()> {
@@ -46,6 +49,12 @@ pub(crate) fn run(args: TopicArgs) -> anyhow::Result<()> {
             Ok(())
         }
         TopicCommand::Damage { topics, metrics, json } => damage(&topics, &metrics, json),
+        TopicCommand::Move { partition, to_journal, no_wait, metrics, json } => match partition.zip(to_journal) {
+            Some(((topic, partition), journal)) => {
+                move_partition(MoveRequest { topic, partition, journal }, &metrics, !no_wait)
+            }
+            None => moving(&metrics, json),
+        },
         TopicCommand::Delete { topics, if_exists, connect } => delete(&mut admin(&connect)?, &topics, if_exists),
     }
 }
@@ -150,6 +159,71 @@ fn damage(topics: &[String], address: &str, json: bool) -> anyhow::Result<()> {
         vec![row.topic.clone(), row.partition.to_string(), row.first.to_string(), row.next.to_string()]
     };
     say_table(&["TOPIC", "PARTITION", "FIRST", "NEXT"], report.ranges.iter().map(row))
+}
+
+/// How often is asked whether a partition has come where it goes, and for how long.
+const MOVE_ASK_EVERY: Duration = Duration::from_millis(50);
+const MOVE_ASK_FOR: Duration = Duration::from_secs(60);
+
+fn moves_of(address: &str) -> anyhow::Result<MovesReport> {
+    let body = super::http::get(address, "/moves")
+        .with_context(|| format!("cannot ask http://{address}/moves; --metrics names another address"))?;
+    serde_json::from_str(&body).context("the answer is none of a Barelog broker's")
+}
+
+fn move_partition(request: MoveRequest, address: &str, wait: bool) -> anyhow::Result<()> {
+    let MoveRequest { topic, partition, journal } = &request;
+    let before = moves_of(address)?;
+    super::http::post(address, "/moves", &serde_json::to_string(&request)?)
+        .with_context(|| format!("{topic}-{partition} cannot move to journal {journal}"))?;
+    let until = Instant::now() + MOVE_ASK_FOR;
+    while wait {
+        let report = moves_of(address)?;
+        let on_its_way = report.moving.iter().any(|row| (&row.topic, &row.partition) == (topic, partition));
+        if !on_its_way {
+            anyhow::ensure!(
+                report.cancelled == before.cancelled,
+                "{topic}-{partition} stays where it is: the broker's log says why"
+            );
+            return say(&format!("{topic}-{partition} is in journal {journal}"));
+        }
+        anyhow::ensure!(
+            Instant::now() < until,
+            "{topic}-{partition} is still on its way to journal {journal}; `barelog topic move` shows what is"
+        );
+        std::thread::sleep(MOVE_ASK_EVERY);
+    }
+    say(&format!("{topic}-{partition} is on its way to journal {journal}"))
+}
+
+fn moving(address: &str, json: bool) -> anyhow::Result<()> {
+    let report = moves_of(address)?;
+    if json {
+        return say_json(&serde_json::to_value(&report)?);
+    }
+    if report.topics_waiting > 0 {
+        eprintln!("barelog: {} topics are looked at when there is room for more moves", report.topics_waiting);
+    }
+    let row =
+        |row: &MoveRow| vec![row.topic.clone(), row.partition.to_string(), row.from.to_string(), row.to.to_string()];
+    say_table(&["TOPIC", "PARTITION", "FROM", "TO"], report.moving.iter().map(row))
+}
+
+/// The journals of a broker, for `barelog topology --metrics`.
+pub(crate) fn journals(address: &str, json: bool) -> anyhow::Result<()> {
+    let body = super::http::get(address, "/journals")
+        .with_context(|| format!("cannot ask http://{address}/journals; --metrics names another address"))?;
+    let report: JournalsReport = serde_json::from_str(&body).context("the answer is none of a Barelog broker's")?;
+    if json {
+        return say_json(&serde_json::to_value(&report.journals)?);
+    }
+    let row = |row: &JournalRow| {
+        let numbers = [row.partitions as u64, row.left as u64, row.bytes, row.written_bytes].map(grouped);
+        let place = [row.journal.to_string(), row.class.clone(), row.shard.to_string(), row.device.clone()];
+        [place, numbers].concat()
+    };
+    let header = ["JOURNAL", "CLASS", "SHARD", "DEVICE", "PARTITIONS", "LEFT", "BYTES", "WRITTEN"];
+    say_table(&header, report.journals.iter().map(row))
 }
 
 /// A topic that is there.

@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
         name: "http.bind",
         kind: Kind::Text,
         default: "127.0.0.1:9644",
-        doc: "Address and port of `/metrics`, `/health`, `/damage` and `/log-level`.",
+        doc: "Address and port of `/metrics`, `/health`, `/damage`, `/journals`, `/moves` and `/log-level`.",
     },
     Key {
         name: "hardware.profile",

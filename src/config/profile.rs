@@ -110,6 +110,21 @@ pub const KEYS: &[Key] = &[
               per shard. 0: never; then an extent's space comes back only when nothing in it lives, and nothing is compacted.",
     },
     Key {
+        name: "moves.at_a_time",
+        kind: Kind::Int { min: 0, max: 1024 },
+        default: "4",
+        doc: "Partitions that move from one journal to another at a time. Producers of one wait for a few milliseconds. 0: none \
+              moves.",
+    },
+    Key {
+        name: "moves.hot_bytes_per_second",
+        kind: Kind::Bytes { min: 0, max: 1024 * GIB },
+        default: "32 MiB",
+        doc: "A partition that makes more than 60 % of the bytes appended to a journal, beside others, is moved to a journal of the \
+              same class with room, when the journal takes at least this much a second for a minute. Once an hour at most. \
+              0: never.",
+    },
+    Key {
         name: "device.extent",
         kind: Kind::Bytes { min: 64 * MIB, max: 16 * GIB },
         default: "64 MiB",
@@ -143,6 +158,8 @@ pub struct Profile {
     pub writes_in_flight: u32,
     pub bytes_in_flight: u32,
     pub checkpoint_bytes: u64,
+    pub moves_at_a_time: u32,
+    pub move_hot_bytes_per_second: u64,
     pub extent_bytes: u64,
     pub extra_flushes: bool,
 }
@@ -189,6 +206,8 @@ impl Profile {
             writes_in_flight: number("journal.writes_in_flight"),
             bytes_in_flight: small("journal.bytes_in_flight"),
             checkpoint_bytes: settings.bytes("journal.checkpoint"),
+            moves_at_a_time: number("moves.at_a_time"),
+            move_hot_bytes_per_second: settings.bytes("moves.hot_bytes_per_second"),
             extent_bytes: settings.bytes("device.extent"),
             extra_flushes: settings.flag("device.extra_flushes"),
         })

@@ -11,15 +11,16 @@ use alloc::vec::Vec;
 use base::image::{JournalClass, Lifetime, Secret};
 use base::{BrokerId, Epoch, JournalId, Offset, PartitionId, ProducerId, TopicId};
 
-use crate::command::{Command, ConfigChange, ConfigOp, DeviceUuid, Entropy};
+use crate::command::{Command, ConfigChange, ConfigOp, DeviceUuid, Entropy, MoveTo};
 use crate::config::Overrides;
 use crate::state::{Broker, Home, Journal, Partition, State, Topic};
 
-/// Version of the encoding of commands.
-pub const COMMAND_VERSION: u8 = 1;
+/// Version of the encoding of commands. Version 2 has those that move partitions, and is written for them only.
+pub const COMMAND_VERSION: u8 = 2;
 
-/// Version of the encoding of states.
-pub const STATE_VERSION: u8 = 1;
+/// Version of the encoding of states. Version 2 says where partitions are to go, and is written where one has moved or is
+/// about to: a program that knows version 1 only would not look for its older records.
+pub const STATE_VERSION: u8 = 2;
 
 /// Why bytes are no command or state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,11 @@ pub enum DecodeError {
 #[must_use]
 pub fn encode_command(command: &Command) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(64));
-    out.byte(COMMAND_VERSION);
+    let moves = matches!(
+        command,
+        Command::Move { .. } | Command::FinishMove { .. } | Command::CancelMove { .. } | Command::LeaveHomes { .. }
+    );
+    out.byte(if moves { COMMAND_VERSION } else { 1 });
     match command {
         Command::RegisterBroker { broker, devices, journals_per_class } => {
             out.byte(1);
@@ -88,6 +93,36 @@ pub fn encode_command(command: &Command) -> Vec<u8> {
             out.byte(8);
             out.number((*count).into());
         }
+        Command::Move { id, partition, to, entropy } => {
+            out.byte(9);
+            out.partition(*id, *partition);
+            match to {
+                MoveTo::Journal(journal) => {
+                    out.byte(1);
+                    out.number(journal.0);
+                }
+                MoveTo::Class(class) => {
+                    out.byte(2);
+                    out.class(*class);
+                }
+            }
+            out.0.extend_from_slice(&entropy.0);
+        }
+        Command::FinishMove { id, partition, journal, first } => {
+            out.byte(10);
+            out.partition(*id, *partition);
+            out.home(Home { journal: *journal, first: *first });
+        }
+        Command::CancelMove { id, partition, journal } => {
+            out.byte(11);
+            out.partition(*id, *partition);
+            out.number(journal.0);
+        }
+        Command::LeaveHomes { id, partition, below } => {
+            out.byte(12);
+            out.partition(*id, *partition);
+            out.0.extend_from_slice(&below.0.to_le_bytes());
+        }
     }
     out.0
 }
@@ -98,7 +133,7 @@ pub fn encode_command(command: &Command) -> Vec<u8> {
 /// What is wrong with them.
 pub fn decode_command(bytes: &[u8]) -> Result<Command, DecodeError> {
     let mut from = Reader(bytes);
-    from.version(COMMAND_VERSION)?;
+    let version = from.version(COMMAND_VERSION)?;
     let command = match from.byte()? {
         1 => Command::RegisterBroker {
             broker: from.broker()?,
@@ -124,6 +159,27 @@ pub fn decode_command(bytes: &[u8]) -> Result<Command, DecodeError> {
         6 => Command::SetConfigs { id: TopicId(from.wide()?), configs: from.pairs()? },
         7 => Command::AlterConfigs { id: TopicId(from.wide()?), changes: from.list(2, Reader::change)? },
         8 => Command::AllocateProducerIds { count: from.small("producer ids")? },
+        9 if version > 1 => {
+            let (id, partition) = from.partition()?;
+            let to = match from.byte()? {
+                1 => MoveTo::Journal(JournalId(from.number()?)),
+                2 => MoveTo::Class(from.class()?),
+                _ => return Err(DecodeError::Invalid("where to move")),
+            };
+            Command::Move { id, partition, to, entropy: Entropy(from.fixed()?) }
+        }
+        10 if version > 1 => {
+            let ((id, partition), home) = (from.partition()?, from.home()?);
+            Command::FinishMove { id, partition, journal: home.journal, first: home.first }
+        }
+        11 if version > 1 => {
+            let (id, partition) = from.partition()?;
+            Command::CancelMove { id, partition, journal: JournalId(from.number()?) }
+        }
+        12 if version > 1 => {
+            let (id, partition) = from.partition()?;
+            Command::LeaveHomes { id, partition, below: Offset(i64::from_le_bytes(from.fixed()?)) }
+        }
         _ => return Err(DecodeError::Invalid("command")),
     };
     from.end()?;
@@ -134,7 +190,10 @@ pub fn decode_command(bytes: &[u8]) -> Result<Command, DecodeError> {
 #[must_use]
 pub fn encode_state(state: &State) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(64 * state.topics.len() + 1024));
-    out.byte(STATE_VERSION);
+    let moved = |partition: &Partition| !partition.earlier.is_empty() || partition.moving.is_some();
+    let any = state.topics.values().any(|topic| topic.partitions.iter().any(moved));
+    let version = if any { STATE_VERSION } else { 1 };
+    out.byte(version);
     out.epoch(state.epoch);
     out.number(state.next_partition.0);
     out.number(state.next_journal.0);
@@ -168,6 +227,10 @@ pub fn encode_state(state: &State) -> Vec<u8> {
             for home in &partition.earlier {
                 out.home(*home);
             }
+            if version > 1 {
+                // Ids of journals begin at one.
+                out.number(partition.moving.map_or(0, |journal| journal.0));
+            }
         }
     }
     out.0
@@ -179,7 +242,7 @@ pub fn encode_state(state: &State) -> Vec<u8> {
 /// What is wrong with them.
 pub fn decode_state(bytes: &[u8]) -> Result<State, DecodeError> {
     let mut from = Reader(bytes);
-    from.version(STATE_VERSION)?;
+    let version = from.version(STATE_VERSION)?;
     let mut state = State::default();
     state.epoch = from.epoch()?;
     state.next_partition = PartitionId(from.number()?);
@@ -213,6 +276,10 @@ pub fn decode_state(bytes: &[u8]) -> Result<State, DecodeError> {
                     id: PartitionId(from.number()?),
                     home: from.home()?,
                     earlier: from.list(2, Reader::home)?,
+                    moving: match version {
+                        1 => None,
+                        _ => Some(JournalId(from.number()?)).filter(|journal| journal.0 > 0),
+                    },
                 })
             })?,
         };
@@ -298,6 +365,11 @@ impl Writer {
         }
     }
 
+    fn partition(&mut self, id: TopicId, partition: u32) {
+        self.wide(id.0);
+        self.number(partition.into());
+    }
+
     fn home(&mut self, home: Home) {
         self.number(home.journal.0);
         self.0.extend_from_slice(&home.first.0.to_le_bytes());
@@ -307,11 +379,11 @@ impl Writer {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn version(&mut self, newest: u8) -> Result<(), DecodeError> {
+    fn version(&mut self, newest: u8) -> Result<u8, DecodeError> {
         match self.byte()? {
             0 => Err(DecodeError::Invalid("version")),
             version if version > newest => Err(DecodeError::Newer(version)),
-            _ => Ok(()),
+            version => Ok(version),
         }
     }
 
@@ -420,6 +492,10 @@ impl Reader<'_> {
         let name = self.text()?;
         let value = if bits & 4 == 0 { None } else { Some(self.text()?) };
         Ok(ConfigChange { name, op, value })
+    }
+
+    fn partition(&mut self) -> Result<(TopicId, u32), DecodeError> {
+        Ok((TopicId(self.wide()?), self.small("partition")?))
     }
 
     fn home(&mut self) -> Result<Home, DecodeError> {

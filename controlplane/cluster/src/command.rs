@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::image::JournalClass;
-use base::{BrokerId, Epoch, TopicId};
+use base::{BrokerId, Epoch, JournalId, Offset, TopicId};
 
 /// A device's identity, from its label; never reused. 128 random bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +42,15 @@ pub struct ConfigChange {
     pub op: ConfigOp,
     /// The value, or the items; `None` only with [`ConfigOp::Delete`].
     pub value: Option<Arc<str>>,
+}
+
+/// Where a partition is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveTo {
+    /// To this journal.
+    Journal(JournalId),
+    /// To the journal of this class with the fewest partitions.
+    Class(JournalClass),
 }
 
 /// One change of metadata.
@@ -113,6 +122,46 @@ pub enum Command {
         /// How many.
         count: u32,
     },
+    /// Says where a partition is to go. It stays where it is until [`Command::FinishMove`].
+    Move {
+        /// Of which topic.
+        id: TopicId,
+        /// Its index.
+        partition: u32,
+        /// Where to.
+        to: MoveTo,
+        /// For a journal opened on the way.
+        entropy: Entropy,
+    },
+    /// A partition has gone where [`Command::Move`] said, and is open there.
+    FinishMove {
+        /// Of which topic.
+        id: TopicId,
+        /// Its index.
+        partition: u32,
+        /// Where it is.
+        journal: JournalId,
+        /// The first offset that it has there.
+        first: Offset,
+    },
+    /// A partition stays where it is after all.
+    CancelMove {
+        /// Of which topic.
+        id: TopicId,
+        /// Its index.
+        partition: u32,
+        /// Where it does not go.
+        journal: JournalId,
+    },
+    /// Old homes of a partition hold nothing any more: those that end at or below an offset.
+    LeaveHomes {
+        /// Of which topic.
+        id: TopicId,
+        /// Its index.
+        partition: u32,
+        /// Its log start.
+        below: Offset,
+    },
 }
 
 impl Command {
@@ -123,11 +172,15 @@ impl Command {
             Self::CreateTopic { .. }
             | Self::CreatePartitions { .. }
             | Self::SetConfigs { .. }
-            | Self::AlterConfigs { .. } => true,
+            | Self::AlterConfigs { .. }
+            | Self::Move { .. } => true,
             Self::RegisterBroker { .. }
             | Self::RaiseEpoch { .. }
             | Self::DeleteTopic { .. }
-            | Self::AllocateProducerIds { .. } => false,
+            | Self::AllocateProducerIds { .. }
+            | Self::FinishMove { .. }
+            | Self::CancelMove { .. }
+            | Self::LeaveHomes { .. } => false,
         }
     }
 }

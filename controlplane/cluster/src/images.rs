@@ -4,14 +4,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use base::image::{
-    Advertised, Delta, Image, JournalEntry, PartitionEntry, SeededHash, SharedMap, TopicConfig, TopicEntry,
+    Advertised, Delta, HomeEntry, Homes, Image, JournalEntry, PartitionEntry, SeededHash, SharedMap, TopicConfig,
+    TopicEntry,
 };
-use base::{BrokerId, ClusterId, DeviceIndex, JournalId, ShardId};
+use base::{BrokerId, ClusterId, DeviceIndex, JournalId, PartitionId, ShardId};
 
 use crate::command::DeviceUuid;
 use crate::config;
 use crate::name;
-use crate::state::{Change, Journal, State, Topic};
+use crate::state::{Change, Home, Journal, Partition, State, Topic};
 
 /// What a broker knows of itself and the cluster does not.
 #[derive(Clone, Debug)]
@@ -101,7 +102,11 @@ impl Images {
             image.journals.insert(*id, entry.clone());
             delta.journals.push(entry);
         }
+        for id in &change.deleted_partitions {
+            image.homes.remove(id);
+        }
         for topic in change.topics.iter().filter_map(|name| state.topic(name)) {
+            put_homes(&mut image, &self.image.homes, topic);
             let entry = Arc::new(self.topic_entry(topic, &image));
             image.topics.insert(entry.name.clone(), entry.clone());
             image.topics_by_id.insert(entry.id, entry.clone());
@@ -121,6 +126,7 @@ impl Images {
             }
         }
         for topic in state.topics() {
+            put_homes(&mut image, &self.image.homes, topic);
             let entry = Arc::new(self.topic_entry(topic, &image));
             image.topics.insert(entry.name.clone(), entry.clone());
             image.topics_by_id.insert(entry.id, entry);
@@ -150,7 +156,7 @@ impl Images {
     }
 
     fn topic_entry(&self, topic: &Topic, image: &Image) -> TopicEntry {
-        let partition = |known: &crate::state::Partition| {
+        let partition = |known: &Partition| {
             let journal = image.journals.get(&known.home.journal);
             PartitionEntry {
                 id: known.id,
@@ -174,6 +180,39 @@ impl Images {
     }
 }
 
+/// Takes in which of a topic's partitions have more than one home, or one that does not begin at offset 0, or are to move.
+fn put_homes(image: &mut Image, before: &SharedMap<PartitionId, Arc<Homes>>, topic: &Topic) {
+    for (index, partition) in (0..).zip(&topic.partitions) {
+        let Partition { id, home, earlier, moving } = partition;
+        // Every move is written down before it is made: whoever is not known here has not moved in this process.
+        let since = match before.get(id) {
+            Some(before) if before.journal == home.journal => before.since,
+            Some(_) => image.generation,
+            None => 0,
+        };
+        if earlier.is_empty() && moving.is_none() && home.first.0 == 0 && since == 0 {
+            image.homes.remove(id);
+            continue;
+        }
+        let entry = |home: &Home| HomeEntry {
+            journal: home.journal,
+            shard: image.journals.get(&home.journal).map_or(ShardId(0), |journal| journal.shard),
+            first: home.first,
+        };
+        let homes = Homes {
+            journal: home.journal,
+            since,
+            partition: *id,
+            topic: topic.id,
+            index,
+            earlier: earlier.iter().map(entry).collect(),
+            first: home.first,
+            moving: moving.map(|journal| entry(&Home { journal, first: home.first })),
+        };
+        image.homes.insert(*id, Arc::new(homes));
+    }
+}
+
 fn empty(local: &Local) -> Image {
     let hash = SeededHash(local.hash_seed);
     Image {
@@ -184,6 +223,7 @@ fn empty(local: &Local) -> Image {
         topics: SharedMap::new(hash),
         topics_by_id: SharedMap::new(hash),
         journals: SharedMap::new(hash),
+        homes: SharedMap::new(hash),
         partitions_below: base::PartitionId(0),
     }
 }

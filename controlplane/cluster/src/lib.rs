@@ -16,10 +16,11 @@ pub mod codec;
 pub mod command;
 pub mod config;
 pub mod images;
+mod moves;
 pub mod name;
 mod placement;
 pub mod state;
 
-pub use command::{Command, ConfigChange, ConfigOp};
+pub use command::{Command, ConfigChange, ConfigOp, MoveTo};
 pub use images::{Images, Local, MissingDevice};
 pub use state::{Answer, Applied, Change, Refused, State};

@@ -20,10 +20,18 @@ pub(crate) fn seat_for_partition(state: &State, class: JournalClass) -> Option<S
     let seats = state
         .brokers()
         .flat_map(|(broker, known)| (0..known.journals_per_class).map(move |slot| Seat { class, broker, slot }));
-    seats.min_by_key(|seat| {
-        let partitions = state.seated(seat).and_then(|id| state.journal(id)).map_or(0, |journal| journal.partitions);
-        (partitions, *seat)
-    })
+    seats.min_by_key(|seat| (load(state, seat), *seat))
+}
+
+/// The same on one broker.
+pub(crate) fn seat_on(state: &State, broker: BrokerId, class: JournalClass) -> Option<Seat> {
+    let slots = state.broker(broker)?.journals_per_class;
+    (0..slots).map(|slot| Seat { class, broker, slot }).min_by_key(|seat| (load(state, seat), *seat))
+}
+
+/// How many partitions a seat's journal has.
+fn load(state: &State, seat: &Seat) -> u32 {
+    state.seated(seat).and_then(|id| state.journal(id)).map_or(0, |journal| journal.partitions)
 }
 
 /// The broker's device with the fewest journals, the first of equals.

@@ -44,6 +44,8 @@ pub struct Partition {
     pub home: Home,
     /// The homes before, oldest first; empty until partitions move. (An empty vector takes no memory of its own.)
     pub earlier: Vec<Home>,
+    /// The journal where it is to go.
+    pub moving: Option<JournalId>,
 }
 
 /// A topic.
@@ -74,7 +76,7 @@ pub struct Journal {
     pub epoch: Epoch,
     /// Key of its unit headers.
     pub secret: Secret,
-    /// How many living partitions have it as their open home.
+    /// How many living partitions have it as their open home, or are to.
     pub partitions: u32,
 }
 
@@ -162,6 +164,18 @@ pub enum Refused {
     BadBroker,
     /// A counter is at its end; the text says which.
     Exhausted(&'static str),
+    /// The topic has no partition of that index.
+    UnknownPartition,
+    /// No journal of the partition's broker has that id.
+    UnknownJournal(JournalId),
+    /// The partition is in that journal already.
+    InPlace(JournalId),
+    /// The partition is on its way to that journal.
+    Moving(JournalId),
+    /// The partition is not on its way there.
+    NotMoving,
+    /// It has so many homes whose records are still there that it cannot get another.
+    ManyHomes(usize),
 }
 
 impl From<ConfigError> for Refused {
@@ -340,6 +354,12 @@ impl State {
                 }
                 Ok(())
             }
+            Command::Move { id, partition, to, .. } => self.check_move(*id, *partition, *to),
+            Command::FinishMove { id, partition, journal, .. } | Command::CancelMove { id, partition, journal } => {
+                let moving = self.partition(*id, *partition)?.moving;
+                if moving == Some(*journal) { Ok(()) } else { Err(Refused::NotMoving) }
+            }
+            Command::LeaveHomes { id, partition, .. } => self.partition(*id, *partition).map(|_| ()),
         }
     }
 
@@ -389,6 +409,12 @@ impl State {
                 self.next_producer = ProducerId(first.0 + i64::from(*count));
                 Ok(Applied::new(Answer::ProducerIds(first, *count), Change::default()))
             }
+            Command::Move { id, partition, to, entropy } => self.begin_move(*id, *partition, *to, *entropy),
+            Command::FinishMove { id, partition, journal, first } => {
+                self.finish_move(*id, *partition, Home { journal: *journal, first: *first })
+            }
+            Command::CancelMove { id, partition, journal } => self.cancel_move(*id, *partition, *journal),
+            Command::LeaveHomes { id, partition, below } => self.leave_homes(*id, *partition, *below),
         }
     }
 
@@ -432,14 +458,14 @@ impl State {
                 journal.partitions += 1;
             }
             let home = Home { journal, first: Offset(0) };
-            topic.partitions.push(Partition { id: self.next_partition, home, earlier: Vec::new() });
+            topic.partitions.push(Partition { id: self.next_partition, home, earlier: Vec::new(), moving: None });
             self.next_partition.0 += 1;
         }
         self.partition_count += u64::from(more);
         Ok(self.put(topic, change))
     }
 
-    fn open(&mut self, seat: Seat, entropy: Entropy, change: &mut Change) -> Option<JournalId> {
+    pub(crate) fn open(&mut self, seat: Seat, entropy: Entropy, change: &mut Change) -> Option<JournalId> {
         let device = placement::device_for_journal(self, seat.broker)?;
         let id = self.next_journal;
         self.next_journal.0 += 1;
@@ -465,8 +491,10 @@ impl State {
             self.collisions.remove(&key);
         }
         for partition in &topic.partitions {
-            if let Some(journal) = self.journals.get_mut(&partition.home.journal) {
-                journal.partitions -= 1;
+            for journal in partition.counted() {
+                if let Some(journal) = self.journals.get_mut(&journal) {
+                    journal.partitions -= 1;
+                }
             }
         }
         self.partition_count -= u64::from(topic.count());
@@ -478,7 +506,7 @@ impl State {
         Ok(Applied::new(Answer::Topic(topic), change))
     }
 
-    fn put(&mut self, topic: Topic, mut change: Change) -> Applied {
+    pub(crate) fn put(&mut self, topic: Topic, mut change: Change) -> Applied {
         let topic = Arc::new(topic);
         let name = topic.name.clone();
         self.names.insert(topic.id, name.clone());
@@ -506,8 +534,10 @@ impl State {
                 self.collisions.insert(key, topic.name.clone());
             }
             for partition in &topic.partitions {
-                let journal = self.journals.get_mut(&partition.home.journal).ok_or("a partition's journal")?;
-                journal.partitions += 1;
+                for journal in partition.counted() {
+                    let journal = self.journals.get_mut(&journal).ok_or("a partition's journal")?;
+                    journal.partitions += 1;
+                }
                 self.partition_count += 1;
                 if partition.id >= self.next_partition {
                     return Err("a partition's id");
@@ -515,6 +545,13 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+impl Partition {
+    /// The journals in whose number of partitions it is counted.
+    fn counted(&self) -> impl Iterator<Item = JournalId> {
+        core::iter::once(self.home.journal).chain(self.moving)
     }
 }
 

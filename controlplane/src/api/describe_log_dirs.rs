@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use base::PartitionId;
 use base::image::Image;
-use base::message::{Bounds, Outcome, ShardCommand};
-use base::{PartitionId, ShardId};
+use base::message::PartitionSize;
 use protocol::error::ErrorCode;
 use protocol::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -15,7 +15,7 @@ use protocol::wire::DecodeError;
 
 use super::{Call, int};
 use crate::context::Context;
-use crate::errors::Failure;
+use crate::moves::sizes;
 
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
     let request: DescribeLogDirsRequest<'_> = call.request()?;
@@ -27,7 +27,7 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     let devices = context.observed.devices();
     let (sizes, error_code) = match sizes(context).await {
         Ok(sizes) => (sizes, ErrorCode::NONE),
-        Err(failure) => (HashMap::new(), call.note(failure.code)),
+        Err(failure) => (Vec::new(), call.note(failure.code)),
     };
     let mut by_device = rows(&image, &sizes, asked.as_ref());
     let results = devices
@@ -50,37 +50,33 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     Ok(call.respond(&DescribeLogDirsResponse { results, ..Default::default() }))
 }
 
-async fn sizes(context: &Context) -> Result<HashMap<PartitionId, Bounds>, Failure> {
-    let mut all = HashMap::new();
-    for index in 0..context.shards.count() {
-        let shard = ShardId(u16::try_from(index).expect("there are fewer shards than 65,536"));
-        if let Outcome::Sizes(sizes) = context.ask(shard, ShardCommand::Sizes).await? {
-            all.extend(sizes);
-        }
-    }
-    Ok(all)
-}
-
 type Rows<'a> = HashMap<usize, BTreeMap<&'a str, Vec<DescribeLogDirsPartition>>>;
 
-fn rows<'a>(image: &'a Image, sizes: &HashMap<PartitionId, Bounds>, asked: Option<&HashSet<(&str, i32)>>) -> Rows<'a> {
+/// What partitions take on each device. One that has moved may have records on several.
+fn rows<'a>(image: &'a Image, sizes: &[PartitionSize], asked: Option<&HashSet<(&str, i32)>>) -> Rows<'a> {
+    let mut taken = HashMap::<PartitionId, BTreeMap<usize, u64>>::new();
+    for size in sizes {
+        let Some(journal) = image.journals.get(&size.journal) else { continue };
+        let devices = taken.entry(size.partition).or_default();
+        *devices.entry(journal.device.0.into()).or_default() += size.bounds.bytes;
+    }
     let mut rows = Rows::new();
     for topic in image.topics.values() {
         for (index, partition) in topic.partitions.iter().enumerate() {
             let index = int(index);
-            let Some(bounds) = sizes.get(&partition.id) else { continue };
-            let Some(journal) = image.journals.get(&partition.journal) else { continue };
             if asked.is_some_and(|asked| !asked.contains(&(&*topic.name, index))) {
                 continue;
             }
-            let partitions = rows.entry(journal.device.0.into()).or_default().entry(&*topic.name).or_default();
-            partitions.push(DescribeLogDirsPartition {
-                partition_index: index,
-                partition_size: i64::try_from(bounds.bytes).unwrap_or(i64::MAX),
-                // There is one replica, which is the leader: it lags behind nobody.
-                offset_lag: 0,
-                is_future_key: false,
-            });
+            for (device, bytes) in taken.get(&partition.id).into_iter().flatten() {
+                let partitions = rows.entry(*device).or_default().entry(&*topic.name).or_default();
+                partitions.push(DescribeLogDirsPartition {
+                    partition_index: index,
+                    partition_size: i64::try_from(*bytes).unwrap_or(i64::MAX),
+                    // There is one replica, which is the leader: it lags behind nobody.
+                    offset_lag: 0,
+                    is_future_key: false,
+                });
+            }
         }
     }
     rows

@@ -17,6 +17,7 @@ use super::Call;
 use crate::codec::{CodecError, decompress};
 use crate::context::{Context, check_epoch, partition_of, unexpected};
 use crate::errors::Failure;
+use crate::moves::{Stretch, shard_at, stretches};
 use crate::shards::{ShardError, side_by_side};
 
 /// Most bytes that a batch's records may take decompressed. Ten times the default of `max.message.bytes`; beyond it the answer
@@ -114,15 +115,14 @@ async fn find(context: &Context, partition: &PartitionEntry, timestamp: i64, ver
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Ok(NONE),
         MAX_TIMESTAMP => {
             let _large = context.large.acquire().await.ok();
-            let Some(batch) = batch(context, partition, ShardCommand::FindMaxTime { partition: id }).await? else {
-                return Ok(NONE);
-            };
+            let command = |from, upto| ShardCommand::FindMaxTime { partition: id, from, upto };
+            let Some(batch) = batch(context, partition, command, true).await? else { return Ok(NONE) };
             look_inside(batch, Wanted::Highest).await.map(|found| found.unwrap_or(NONE))
         }
         at => {
             let _large = context.large.acquire().await.ok();
-            let command = ShardCommand::FindTime { partition: id, timestamp: WallMs(at) };
-            let Some(batch) = batch(context, partition, command).await? else { return Ok(NONE) };
+            let command = |from, upto| ShardCommand::FindTime { partition: id, timestamp: WallMs(at), from, upto };
+            let Some(batch) = batch(context, partition, command, false).await? else { return Ok(NONE) };
             let behind = BatchView::check_stored(&batch).map(|view| view.last_offset() + 1);
             if let Some(found) = look_inside(batch, Wanted::AtLeast(at)).await? {
                 return Ok(found);
@@ -134,15 +134,32 @@ async fn find(context: &Context, partition: &PartitionEntry, timestamp: i64, ver
     }
 }
 
+/// The first batch that `command` finds in the homes of the partition, oldest first; or of what it finds in all of them the
+/// one with the highest timestamp.
 async fn batch(
     context: &Context,
     partition: &PartitionEntry,
-    command: ShardCommand,
+    command: impl Fn(Offset, Offset) -> ShardCommand,
+    highest: bool,
 ) -> Result<Option<Vec<u8>>, Failure> {
-    match context.ask(partition.shard, command).await? {
-        Outcome::Batch(batch) => Ok(batch),
-        other => Err(unexpected(&other)),
+    let image = context.store.image();
+    let mut best: Option<(i64, Vec<u8>)> = None;
+    for Stretch { shard, from, upto } in stretches(&image, partition) {
+        let batch = match context.ask(shard, command(from, upto)).await? {
+            Outcome::Batch(Some(batch)) => batch,
+            Outcome::Batch(None) => continue,
+            other => return Err(unexpected(&other)),
+        };
+        if !highest {
+            return Ok(Some(batch));
+        }
+        let view = BatchView::check_stored(&batch).map_err(|error| Failure::from(error.code()))?;
+        let time = view.max_timestamp();
+        if best.as_ref().is_none_or(|(known, _)| *known < time) {
+            best = Some((time, batch));
+        }
     }
+    Ok(best.map(|(_, batch)| batch))
 }
 
 async fn look_behind(
@@ -151,9 +168,11 @@ async fn look_behind(
     mut offset: Offset,
     at: i64,
 ) -> Result<Found, Failure> {
+    let image = context.store.image();
     for _ in 0..BATCHES_BEHIND_MAX {
+        let shard = shard_at(&image, partition, offset);
         let command = ShardCommand::Read { partition: partition.id, offset, bytes_max: READ_BYTES };
-        let bytes = match context.shards.ask(partition.shard, command, context.settings.shard_bound).await {
+        let bytes = match context.shards.ask(shard, command, context.settings.shard_bound).await {
             Ok(Outcome::Records(bytes, _)) => bytes,
             Ok(other) => return Err(unexpected(&other)),
             // What is damaged has no timestamp any more.

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use base::image::Advertised;
-use base::message::{Bounds, DamagedRange, Outcome, ProducerInfo, Refusal, ShardCommand, ToShard};
-use base::{Epoch, Offset, PartitionId, ProducerEpoch, ProducerId, WallMs};
+use base::message::{Bounds, DamagedRange, Outcome, PartitionSize, ProducerInfo, Refusal, ShardCommand, ToShard};
+use base::{Epoch, JournalId, Offset, PartitionId, ProducerEpoch, ProducerId, WallMs};
 use cluster::Local;
 use cluster::command::DeviceUuid;
 use protocol::batch::BatchView;
@@ -30,11 +30,16 @@ use crate::metadata::{MetadataFile, SingleStore};
 /// Two shards in a map, behind the same links as real ones.
 #[derive(Default)]
 pub(crate) struct FakeShards {
-    logs: Mutex<HashMap<PartitionId, FakeLog>>,
+    pub(crate) logs: Mutex<HashMap<PartitionId, FakeLog>>,
     answers: Mutex<HashMap<u64, oneshot::Sender<Option<Vec<u8>>>>>,
     pub(crate) damage: Mutex<Vec<DamagedRange>>,
     /// Apply messages are not answered while it is set.
     pub(crate) deaf: std::sync::atomic::AtomicBool,
+    /// What the next questions to close or open get; the last first.
+    pub(crate) refuse_close: Mutex<Vec<Refusal>>,
+    pub(crate) refuse_open: Mutex<Vec<Refusal>>,
+    /// Questions to old homes: first offset, log start.
+    pub(crate) expired: Mutex<Vec<(i64, i64)>>,
 }
 
 #[derive(Clone, Default)]
@@ -42,6 +47,12 @@ pub(crate) struct FakeLog {
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) batches: Vec<Vec<u8>>,
+    /// Its open home, as metadata has it.
+    pub(crate) journal: JournalId,
+    /// Journals in which it was opened.
+    pub(crate) opened: Vec<JournalId>,
+    /// What an old home says has expired.
+    pub(crate) expires: Option<i64>,
 }
 
 impl FakeShards {
@@ -56,7 +67,7 @@ impl FakeShards {
             ToShard::Apply { token, delta, .. } => {
                 let mut logs = self.logs.lock().unwrap();
                 for partition in delta.topics.iter().flat_map(|topic| topic.partitions.iter()) {
-                    logs.entry(partition.id).or_default();
+                    logs.entry(partition.id).or_default().journal = partition.journal;
                 }
                 for gone in &delta.deleted {
                     logs.remove(gone);
@@ -99,13 +110,33 @@ impl FakeShards {
                 let log = log(partition)?;
                 Ok(Outcome::EpochEnd((epoch.0 > 0).then_some((Epoch(1), Offset(log.end)))))
             }
-            ShardCommand::FindTime { partition, timestamp } => {
-                let found = log(partition)?.batches.into_iter().find(|batch| max_time(batch) >= timestamp.0);
-                Ok(Outcome::Batch(found))
+            ShardCommand::FindTime { partition, timestamp, from, upto } => {
+                let here = log(partition)?.batches.into_iter().filter(|batch| within(batch, from, upto));
+                Ok(Outcome::Batch(here.into_iter().find(|batch| max_time(batch) >= timestamp.0)))
             }
-            ShardCommand::FindMaxTime { partition } => {
-                let highest = log(partition)?.batches.into_iter().max_by_key(|batch| max_time(batch));
-                Ok(Outcome::Batch(highest))
+            ShardCommand::FindMaxTime { partition, from, upto } => {
+                let here = log(partition)?.batches.into_iter().filter(|batch| within(batch, from, upto));
+                Ok(Outcome::Batch(here.max_by_key(|batch| max_time(batch))))
+            }
+            ShardCommand::Close { partition, .. } => {
+                if let Some(refusal) = self.refuse_close.lock().unwrap().pop() {
+                    return Err(refusal);
+                }
+                let end = Offset(log(partition)?.end);
+                Ok(Outcome::Closed(end, partition.0.to_le_bytes().to_vec()))
+            }
+            ShardCommand::Open { journal, state, .. } => {
+                if let Some(refusal) = self.refuse_open.lock().unwrap().pop() {
+                    return Err(refusal);
+                }
+                let id = PartitionId(u64::from_le_bytes(state.try_into().unwrap()));
+                let log = logs.get_mut(&id).ok_or(Refusal::UnknownPartition)?;
+                log.opened.push(journal);
+                Ok(Outcome::Opened)
+            }
+            ShardCommand::Expire { partition, first, log_start, .. } => {
+                self.expired.lock().unwrap().push((first.0, log_start.0));
+                Ok(Outcome::Expired(log(partition)?.expires.map(Offset)))
             }
             ShardCommand::Producers { partition } => {
                 log(partition)?;
@@ -117,9 +148,19 @@ impl FakeShards {
                 }]))
             }
             ShardCommand::Damage => Ok(Outcome::Damage(self.damage.lock().unwrap().clone())),
-            ShardCommand::Sizes => Ok(Outcome::Sizes(logs.iter().map(|(id, log)| (*id, log.bounds())).collect())),
+            ShardCommand::Sizes => {
+                let size = |(id, log): (&PartitionId, &FakeLog)| {
+                    let (partition, bounds) = (*id, log.bounds());
+                    PartitionSize { partition, journal: log.journal, bounds, written: 0 }
+                };
+                Ok(Outcome::Sizes(logs.iter().map(size).collect()))
+            }
         }
     }
+}
+
+fn within(batch: &[u8], from: Offset, upto: Offset) -> bool {
+    (from.0..upto.0).contains(&BatchView::check_stored(batch).unwrap().base_offset())
 }
 
 fn max_time(batch: &[u8]) -> i64 {
@@ -215,7 +256,7 @@ impl Bench {
         let store = SingleStore::start(file, state, local, 2, Epoch(0), stats.clone()).unwrap();
         let shards = Arc::<FakeShards>::default();
         let (to_control, from_shards) = mpsc::channel(64);
-        let links = (0..2).map(|_| fake_shard(shards.clone(), to_control.clone())).collect();
+        let links = (0..2).map(|shard| fake_shard(shard, shards.clone(), to_control.clone())).collect();
         let links = ShardLinks::new(links);
         store.attach(links.clone());
         let control = Arc::new(Control::new(settings, Arc::new(store), links, stats, Arc::new(OneDevice)));
@@ -262,15 +303,22 @@ impl Bench {
         let topic = image.topics.get(name).unwrap();
         let mut all = self.shards.logs.lock().unwrap();
         for (partition, log) in topic.partitions.iter().zip(logs) {
-            all.insert(partition.id, log);
+            all.insert(partition.id, FakeLog { journal: partition.journal, ..log });
         }
     }
 }
 
-fn fake_shard(shards: Arc<FakeShards>, to_control: mpsc::Sender<ToControl>) -> mpsc::Sender<ToShard> {
+fn fake_shard(shard: u16, shards: Arc<FakeShards>, to_control: mpsc::Sender<ToControl>) -> mpsc::Sender<ToShard> {
     let (sender, mut receiver) = mpsc::channel(16);
     tokio::spawn(async move {
         while let Some(message) = receiver.recv().await {
+            if let ToShard::Command { token, command: ShardCommand::Sizes } = message
+                && shard > 0
+            {
+                // The first has told of all.
+                let _ = to_control.send(ToControl::Done { token, outcome: Ok(Outcome::Sizes(Vec::new())) }).await;
+                continue;
+            }
             if let Some(answer) = shards.handle(message) {
                 let _ = to_control.send(answer).await;
             }

@@ -1,11 +1,10 @@
 //! Every metric in one table, from which `/metrics` and `docs/METRICS.md` are made.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::PartitionId;
 use base::image::Image;
 use base::message::Bounds;
 use base::stats::{self, Latency, ShardStats, Source};
@@ -18,8 +17,7 @@ use crate::stats::ControlStats;
 /// Most series of one metric that has a label for partitions; `?topic=` picks others.
 pub const SERIES_MAX: usize = 2000;
 
-/// Sizes by partition id.
-pub type PartitionSizes = HashMap<PartitionId, Bounds>;
+pub use crate::moves::view::PartitionSizes;
 
 /// All that one scrape shows.
 #[derive(Debug)]
@@ -87,6 +85,19 @@ static CONTROL_METRICS: &[ControlMetric] = control_metrics![
         |scrape, emit| emit(&[], Value::Histogram(&scrape.control.metadata_commit_latency));
     "barelog_topics_auto_created" "" "counter" [] "Topics created because a client asked for their metadata.",
         |scrape, emit| emit(&[], Value::Number(scrape.control.topics_auto_created.get()));
+    "barelog_partitions_moved" "" "counter" [] "Partitions that moved to another journal.",
+        |scrape, emit| emit(&[], Value::Number(scrape.control.partitions_moved.get()));
+    "barelog_partition_moves_given_up" "" "counter" [] "Moves that came to nothing: the partition stayed where it was.",
+        |scrape, emit| emit(&[], Value::Number(scrape.control.moves_cancelled.get()));
+    "barelog_partition_moves_for_load" "" "counter" [] "Moves begun because a partition made most of its journal's load.",
+        |scrape, emit| emit(&[], Value::Number(scrape.control.hot_moves.get()));
+    "barelog_partition_moves" "" "gauge" [] "Moves that are being led.",
+        |scrape, emit| emit(&[], Value::Number(scrape.control.moves_running.get()));
+    "barelog_partitions_spread" "" "gauge" [] "Partitions that have records in more than one journal.",
+        |scrape, emit| {
+            let spread = scrape.image.homes.values().filter(|homes| !homes.earlier.is_empty()).count();
+            emit(&[], Value::Number(spread as u64))
+        };
     "barelog_topics" "" "gauge" [] "Topics.",
         |scrape, emit| emit(&[], Value::Number(scrape.image.topics.len() as u64));
     "barelog_partitions" "" "gauge" [] "Partitions.",

@@ -88,7 +88,7 @@ async fn damage_is_listed_by_topic_partition_and_offset() {
 #[tokio::test]
 async fn metrics_show_shards_partitions_devices_and_lag() {
     let served = serve_bench().await;
-    served.bench.topic("t", vec![FakeLog { start: 7, end: 100, batches: vec![] }]).await;
+    served.bench.topic("t", vec![FakeLog { start: 7, end: 100, batches: vec![], ..FakeLog::default() }]).await;
     served.state.shard_stats[1].records_in.add(42);
     served.state.shard_stats[1].apis[3].requests.add(1);
     served.state.shard_stats[1].commit_latency.record_ns(1_500_000);

@@ -27,6 +27,7 @@ fn image() -> Arc<Image> {
         topics: SharedMap::new(hash),
         topics_by_id: SharedMap::new(hash),
         journals: SharedMap::new(hash),
+        homes: SharedMap::new(hash),
         partitions_below: PartitionId(1),
     })
 }

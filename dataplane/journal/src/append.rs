@@ -14,7 +14,7 @@ use crate::format::{
 };
 use crate::index::{Entry, Fence};
 use crate::journal::{CHUNK_BYTES, Extent, FRAMES_MAX, Index, Journal, TailFrame, TailKind};
-use crate::partition::{NO_FRAME, Partition};
+use crate::partition::{NO_FRAME, Partition, Standing};
 use crate::producers::{Batch, Sequence};
 use crate::store::{AppendError, Appended, INFLATED_BYTES_MAX, Keyless, Store, StoreConfig};
 
@@ -52,8 +52,13 @@ impl<A: Arena> Store<A> {
         batch: &BatchView<'_>,
         arena: &mut A,
     ) -> Result<Appended, AppendError> {
-        let slot = self.partitions.slot(id).ok_or(AppendError::UnknownPartition)?;
+        let Some(slot) = self.partitions.slot(id) else { return Err(self.missing(id)) };
         let partition = self.partitions.at(slot).expect("the table names it");
+        match partition.standing {
+            Standing::Open => {}
+            Standing::Closed { .. } => return Err(AppendError::Moving),
+            Standing::Entering { .. } | Standing::Left => return Err(AppendError::Moved),
+        }
         let config = partition.config.as_ref().ok_or(AppendError::UnknownPartition)?;
         let journal_slot = partition.journal;
         let journal = &self.journals[usize::from(journal_slot)];
@@ -136,6 +141,7 @@ impl<A: Arena> Store<A> {
             partition.record_producer(producer, known, now.wall, (self.hash, max));
         }
         note_records(journal, partition, slot, &header, position, now.wall);
+        partition.written += u64::from(header.length);
         journal.checkpoint.mark(partition, slot);
         Ok(appended)
     }
@@ -150,7 +156,13 @@ impl<A: Arena> Store<A> {
         reason: StartReason,
         arena: &mut A,
     ) -> Result<(Offset, JournalId), AppendError> {
-        let partition = self.partitions.get(id).ok_or(AppendError::UnknownPartition)?;
+        let Some(number) = self.partitions.slot(id) else { return Err(self.missing(id)) };
+        let partition = self.partitions.at(number).expect("the table names it");
+        match partition.standing {
+            Standing::Open => {}
+            Standing::Closed { .. } => return Err(AppendError::Moving),
+            Standing::Entering { .. } | Standing::Left => return Err(AppendError::Moved),
+        }
         let journal_slot = partition.journal;
         let to = if to.0 == -1 { partition.high_watermark } else { to };
         // First: of a journal that stayed closed the ends are not known.
@@ -170,10 +182,10 @@ impl<A: Arena> Store<A> {
         let journal = &mut self.journals[usize::from(journal_slot)];
         journal.frames.back_mut().expect("just appended").kind = TailKind::Start(reason);
         let (journal_id, unit) = (journal.id(), journal.end);
-        let partition = self.partitions.get_mut(id).expect("found above");
+        let partition = self.partitions.at_mut(number).expect("found above");
         partition.next_start = to;
         partition.moved = Some(unit);
-        self.mark(id);
+        self.mark(number);
         Ok((to, journal_id))
     }
 
@@ -183,7 +195,7 @@ impl<A: Arena> Store<A> {
             return;
         }
         while let Some(&(id, moved)) = self.journals[usize::from(journal_slot)].starts_due.front() {
-            if self.partitions.get(id).is_some() {
+            if self.partitions.get_in(journal_slot, id).is_some() {
                 let mut payload = alloc::vec::Vec::with_capacity(16);
                 moved.encode(&mut payload);
                 let about = Some((id, moved.to));
@@ -245,7 +257,7 @@ impl<A: Arena> Store<A> {
                 partition,
                 base: base_offset,
                 next: NO_FRAME,
-                slot: self.partitions.slot(partition).unwrap_or(u32::MAX),
+                slot: self.partitions.slot_in(journal_slot, partition).unwrap_or(u32::MAX),
                 records: 0,
                 len: header.length,
                 kind: TailKind::Control,
@@ -379,6 +391,7 @@ impl<A: Arena> Store<A> {
 
     /// Drops a journal's oldest chunk and the tail frames in it, if it may go.
     pub(crate) fn evict_chunk_of(&mut self, slot: usize, arena: &mut A) -> bool {
+        let journal_slot = u16::try_from(slot).expect("few journals per shard");
         let journal = &mut self.journals[slot];
         if !journal.evictable() {
             return false;
@@ -388,7 +401,7 @@ impl<A: Arena> Store<A> {
             && frame.position < chunk.end
         {
             if frame.kind == TailKind::Records
-                && let Some(partition) = self.partitions.of_frame(frame.slot, frame.partition)
+                && let Some(partition) = self.partitions.of_frame(journal_slot, frame.slot, frame.partition)
             {
                 partition.tail_oldest = frame.next;
                 if frame.next == NO_FRAME {

@@ -190,7 +190,7 @@ impl<A: Arena> Store<A> {
             },
             Index::Open(_) | Index::Missing => return true,
         };
-        let live = living_bytes(index, &self.partitions);
+        let live = living_bytes(slot, index, &self.partitions);
         let extent = &mut self.journals[usize::from(slot)].extents[at];
         if extent.live.is_none_or(|before| before > live) {
             extent.live = Some(live);
@@ -403,7 +403,7 @@ impl<A: Arena> Store<A> {
             return false;
         }
         let Some(index) = self.cold.peek_footer(slot, extent.start.position) else { return false };
-        let live = living_bytes(index, &self.partitions);
+        let live = living_bytes(slot, index, &self.partitions);
         let stays = u64::try_from(u128::from(live) * u128::from(left.0) / u128::from(left.1)).unwrap_or(live);
         let len = extent.address.len;
         let most = len - len / 8 - 2 * SECTOR as u64;
@@ -451,7 +451,7 @@ impl<A: Arena> Store<A> {
                 Ok(view) => {
                     job.before = view.chain();
                     for frame in view.frames() {
-                        let partition = self.partitions.get(frame.header.partition);
+                        let partition = self.partitions.get_in(slot, frame.header.partition);
                         let kept = partition.map(Partition::kept_from);
                         let lives = frame.header.kind == FrameKind::Records
                             && kept.is_some_and(|kept| frame.header.last_offset() >= kept);
@@ -702,9 +702,10 @@ impl<A: Arena> Store<A> {
             while held(&self.journals[usize::from(slot)]) && self.evict_chunk_of(usize::from(slot), arena) {}
         }
         for (id, saved) in job.saved {
-            let Some(partition) = self.partitions.get_mut(id) else { continue };
+            let Some(number) = self.partitions.slot_in(slot, id) else { continue };
+            let partition = self.partitions.at_mut(number).expect("the table names it");
             partition.bytes = partition.bytes.saturating_add_signed(-saved);
-            self.mark(id);
+            self.mark(number);
         }
     }
 
@@ -866,10 +867,10 @@ impl Clustering {
 }
 
 /// How many bytes of an extent live, by its index.
-fn living_bytes(index: &SortedIndex, partitions: &Partitions) -> u64 {
+fn living_bytes(journal: u16, index: &SortedIndex, partitions: &Partitions) -> u64 {
     let mut live = 0;
     for place in index.places() {
-        let Some(kept) = partitions.get(place.partition).map(Partition::kept_from) else { continue };
+        let Some(kept) = partitions.get_in(journal, place.partition).map(Partition::kept_from) else { continue };
         let runs = index.runs_of(place).iter().filter(|run| run.last >= kept);
         live += runs.map(|run| u64::from(run.bytes) + u64::from(run.frames) * frame_bytes(4) as u64).sum::<u64>();
     }

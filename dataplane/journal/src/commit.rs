@@ -177,7 +177,7 @@ impl<A: Arena> Store<A> {
             let journal = &mut self.journals[usize::from(slot)];
             journal.gaps_due.pop();
             let unit = journal.end;
-            if let Some(partition) = self.partitions.get_mut(id) {
+            if let Some(partition) = self.partitions.get_in_mut(slot, id) {
                 partition.newest = unit;
             }
         }
@@ -425,7 +425,7 @@ impl<A: Arena> Store<A> {
             && frame.position < journal.commit
         {
             journal.folded += 1;
-            let Some(partition) = self.partitions.of_frame(frame.slot, frame.partition) else { continue };
+            let Some(partition) = self.partitions.of_frame(slot, frame.slot, frame.partition) else { continue };
             match frame.kind {
                 TailKind::Records => {
                     partition.high_watermark = frame.base.plus(i64::from(frame.records));

@@ -44,6 +44,14 @@ impl Damaged {
         }
     }
 
+    /// Cuts what recovery gave up of a partition behind `end`: it went on elsewhere from there.
+    pub(crate) fn cut(&mut self, partition: PartitionId, end: Offset) {
+        for range in self.due.iter_mut().filter(|range| range.partition == partition && range.first < end) {
+            range.next = range.next.min(end);
+        }
+        self.due.retain(|range| range.partition != partition || range.first < end);
+    }
+
     /// Takes in what recovery found; it is told of when the store is pumped first.
     pub(crate) fn recovered(&mut self, range: DamagedRange) {
         self.due.push(range);
@@ -52,7 +60,7 @@ impl Damaged {
 
 /// Whether any of it is still in the log.
 fn is_kept(range: &DamagedRange, partitions: &Partitions) -> bool {
-    partitions.get(range.partition).is_some_and(|partition| partition.log_start < range.next)
+    partitions.log_start(range.partition).is_some_and(|start| start < range.next)
 }
 
 impl<A: Arena> Store<A> {

@@ -18,6 +18,7 @@ mod compact;
 mod damage;
 pub mod device;
 pub mod format;
+pub mod homes;
 mod index;
 pub mod inspect;
 mod journal;

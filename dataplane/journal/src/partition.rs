@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use base::image::{SeededHash, SeededMap, TopicConfig};
 use base::message::Bounds;
-use base::{Epoch, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
+use base::{Epoch, JournalId, Offset, PartitionId, Position, ProducerEpoch, ProducerId, WallMs};
 
 use crate::format::{BatchState, FrameHeader, PartitionState, ProducerState};
 use crate::index::{Fences, RunRef};
@@ -15,12 +15,45 @@ use crate::producers::{Batch, Producer, Producers};
 /// No frame: the end of a list of tail frames.
 pub(crate) const NO_FRAME: u64 = u64::MAX;
 
-/// One partition of one of the shard's journals.
+/// No slot: the end of a partition's list of homes.
+const NO_SLOT: u32 = u32::MAX;
+
+/// What a journal is to a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its open home.
+    Open,
+    /// Its open home still, as metadata has it, but closed: it is about to move. By which frame; 0: the process before may
+    /// have written one.
+    Closed { frame: Position },
+    /// Opened by a frame here, which metadata does not know of yet.
+    Entering { frame: Position },
+    /// A home that it left: what lies here is read, and nothing follows.
+    Left,
+}
+
+/// Offsets that a partition had in a journal, from `first` on and below `end`, before it moved away and came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stay {
+    pub(crate) first: Offset,
+    pub(crate) end: Offset,
+}
+
+/// One partition in one of the shard's journals. One that has moved may be in several.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
-    /// Slot of the journal that takes its appends.
+    /// Slot of the journal.
     pub(crate) journal: u16,
+    /// Slot of the same partition in another journal of the shard.
+    next_home: u32,
+    pub(crate) standing: Standing,
+    /// Where it is to go.
+    pub(crate) moving: Option<JournalId>,
+    /// First offset of its last stay in the journal.
+    pub(crate) first: Offset,
+    /// Its stays before, oldest first.
+    pub(crate) earlier: Vec<Stay>,
     /// Whether it changed since the last checkpoint record.
     pub(crate) dirty: bool,
     /// Settings; `None` while metadata has not named it: then its data is kept and not served.
@@ -39,6 +72,8 @@ pub(crate) struct Partition {
     pub(crate) last_timestamp: WallMs,
     /// Retained bytes of batches.
     pub(crate) bytes: u64,
+    /// Bytes of batches appended by this process.
+    pub(crate) written: u64,
     /// Runs that end before this offset are not in `bytes` any more.
     pub(crate) counted: Offset,
     /// Nothing of it expires before; the smallest value where the index must be asked.
@@ -67,6 +102,11 @@ impl Partition {
         Self {
             id,
             journal,
+            next_home: NO_SLOT,
+            standing: Standing::Open,
+            moving: None,
+            first: Offset(0),
+            earlier: Vec::new(),
             dirty: false,
             config: None,
             log_start: Offset(0),
@@ -76,6 +116,7 @@ impl Partition {
             log_end: Offset(0),
             last_timestamp: WallMs(-1),
             bytes: 0,
+            written: 0,
             counted: Offset(0),
             expires: WallMs(i64::MIN),
             moved: None,
@@ -95,6 +136,26 @@ impl Partition {
     /// From where on its frames count as living: its log start, or where they are counted in its bytes if that is lower.
     pub(crate) fn kept_from(&self) -> Offset {
         self.log_start.min(self.counted)
+    }
+
+    /// Whether metadata names the journal as its open home.
+    pub(crate) const fn is_at_home(&self) -> bool {
+        matches!(self.standing, Standing::Open | Standing::Closed { .. })
+    }
+
+    /// Whether its records expire by its own settings here: of one that has moved the older homes come first.
+    pub(crate) fn expires_here(&self) -> bool {
+        self.standing == Standing::Open && self.next_start >= self.first
+    }
+
+    /// Where what can be read from `from` on in this journal ends; `None`: the offset is not here.
+    pub(crate) fn readable_to(&self, from: Offset) -> Option<Offset> {
+        if from >= self.first {
+            let here = self.is_at_home() || from < self.high_watermark;
+            return here.then_some(self.high_watermark);
+        }
+        let stay = self.earlier.iter().find(|stay| stay.first <= from && from < stay.end)?;
+        Some(stay.end)
     }
 
     pub(crate) fn bounds(&self, epoch: Epoch) -> Bounds {
@@ -243,9 +304,57 @@ impl Partitions {
         self.at(self.slot(id)?)
     }
 
-    pub(crate) fn get_mut(&mut self, id: PartitionId) -> Option<&mut Partition> {
-        let slot = self.slot(id)?;
+    /// The slots of a partition in all journals of the shard: its open home first, if that is here.
+    pub(crate) fn homes(&self, id: PartitionId) -> impl Iterator<Item = u32> {
+        let mut next = self.slot(id);
+        core::iter::from_fn(move || {
+            let slot = next?;
+            next = self.at(slot).map(|partition| partition.next_home).filter(|next| *next != NO_SLOT);
+            Some(slot)
+        })
+    }
+
+    /// The slot of a partition in one journal.
+    pub(crate) fn slot_in(&self, journal: u16, id: PartitionId) -> Option<u32> {
+        self.homes(id).find(|slot| self.at(*slot).is_some_and(|partition| partition.journal == journal))
+    }
+
+    pub(crate) fn get_in(&self, journal: u16, id: PartitionId) -> Option<&Partition> {
+        self.at(self.slot_in(journal, id)?)
+    }
+
+    pub(crate) fn get_in_mut(&mut self, journal: u16, id: PartitionId) -> Option<&mut Partition> {
+        let slot = self.slot_in(journal, id)?;
         self.at_mut(slot)
+    }
+
+    /// The slot of the partition where an offset is.
+    pub(crate) fn holding(&self, id: PartitionId, offset: Offset) -> Option<u32> {
+        self.homes(id).find(|slot| self.at(*slot).is_some_and(|partition| partition.readable_to(offset).is_some()))
+    }
+
+    /// The highest log start that a journal of the shard knows.
+    pub(crate) fn log_start(&self, id: PartitionId) -> Option<Offset> {
+        self.homes(id).filter_map(|slot| Some(self.at(slot)?.log_start)).max()
+    }
+
+    /// Puts one of a partition's slots before the others.
+    pub(crate) fn put_first(&mut self, id: PartitionId, slot: u32) {
+        let order: Vec<u32> = core::iter::once(slot).chain(self.homes(id).filter(|other| *other != slot)).collect();
+        self.link(id, &order);
+    }
+
+    /// Makes those slots, in order, the homes of a partition.
+    fn link(&mut self, id: PartitionId, order: &[u32]) {
+        match order.first() {
+            Some(first) => self.by_id.insert(id, *first),
+            None => self.by_id.remove(&id),
+        };
+        for (at, slot) in order.iter().enumerate() {
+            if let Some(partition) = self.at_mut(*slot) {
+                partition.next_home = order.get(at + 1).copied().unwrap_or(NO_SLOT);
+            }
+        }
     }
 
     pub(crate) fn at(&self, slot: u32) -> Option<&Partition> {
@@ -256,9 +365,9 @@ impl Partitions {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The partition of a tail frame: its slot may have been given to another since.
-    pub(crate) fn of_frame(&mut self, slot: u32, id: PartitionId) -> Option<&mut Partition> {
-        self.at_mut(slot).filter(|partition| partition.id == id)
+    /// The partition of a journal's tail frame: its slot may have been given to another since.
+    pub(crate) fn of_frame(&mut self, journal: u16, slot: u32, id: PartitionId) -> Option<&mut Partition> {
+        self.at_mut(slot).filter(|partition| (partition.journal, partition.id) == (journal, id))
     }
 
     /// Whether a record frame is one of an earlier life; see [`Partition::outdates`].
@@ -266,8 +375,11 @@ impl Partitions {
         self.get(header.partition).is_some_and(|partition| partition.outdates(header.epoch, header.base_offset))
     }
 
-    /// Adds a partition that is not there.
+    /// Adds a partition that is not there in this journal: behind its other homes.
     pub(crate) fn insert(&mut self, partition: Partition) -> u32 {
+        let (id, journal) = (partition.id, partition.journal);
+        assert!(self.slot_in(journal, id).is_none(), "partition {id} added twice");
+        let mut order: Vec<u32> = self.homes(id).collect();
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -275,14 +387,17 @@ impl Partitions {
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 partitions")
             }
         };
-        let before = self.by_id.insert(partition.id, slot);
-        assert!(before.is_none(), "partition {} added twice", partition.id);
         self.slots[slot as usize] = Some(partition);
+        order.push(slot);
+        self.link(id, &order);
         slot
     }
 
-    pub(crate) fn remove(&mut self, id: PartitionId) -> Option<Partition> {
-        let slot = self.by_id.remove(&id)?;
+    /// Removes a partition from one journal.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Partition> {
+        let id = self.at(slot)?.id;
+        let order: Vec<u32> = self.homes(id).filter(|other| *other != slot).collect();
+        self.link(id, &order);
         self.free.push(slot);
         self.slots[slot as usize].take()
     }
@@ -356,9 +471,9 @@ mod tests {
     fn a_slot_given_to_another_is_told_from_its_first_owner() {
         let mut all = Partitions::new(SeededHash(1));
         let slot = all.insert(Partition::new(PartitionId(1), 0));
-        all.remove(PartitionId(1));
+        all.remove(slot);
         assert_eq!(all.insert(Partition::new(PartitionId(2), 0)), slot);
-        assert!(all.of_frame(slot, PartitionId(1)).is_none());
-        assert!(all.of_frame(slot, PartitionId(2)).is_some());
+        assert!(all.of_frame(0, slot, PartitionId(1)).is_none());
+        assert!(all.of_frame(0, slot, PartitionId(2)).is_some());
     }
 }

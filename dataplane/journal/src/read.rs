@@ -1,6 +1,7 @@
 //! Reads of committed batches: from the tail's memory at once, else through cold windows.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use base::memory::{Arena, Block};
 use base::{Offset, PartitionId, Position};
@@ -9,7 +10,7 @@ use crate::cold::{Cold, ColdFrame, Lookup, WINDOW_BYTES};
 use crate::format::{FrameHeader, Run};
 use crate::index::Fence;
 use crate::journal::{Index, Journal};
-use crate::partition::{NO_FRAME, Partition};
+use crate::partition::{NO_FRAME, Partition, Standing};
 use crate::store::{Effect, ReadOutcome, Store};
 
 /// Frames to walk from a remembered one before the index is asked.
@@ -67,9 +68,11 @@ impl<A: Arena> Store<A> {
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        let Some(partition) = self.partitions.get_mut(id).filter(|partition| partition.config.is_some()) else {
-            return ReadOutcome::UnknownPartition;
+        let number = match self.home_of_read(id, from) {
+            Ok(number) => number,
+            Err(outcome) => return outcome,
         };
+        let partition = self.partitions.at_mut(number).expect("the table names it");
         let slot = partition.journal;
         let journal = &self.journals[usize::from(slot)];
         if journal.closed {
@@ -78,18 +81,36 @@ impl<A: Arena> Store<A> {
         if from < partition.log_start || from > partition.log_end {
             return ReadOutcome::OutOfRange;
         }
-        if from >= partition.high_watermark {
+        let upto = partition.readable_to(from).unwrap_or_default();
+        if from >= upto {
             return ReadOutcome::Empty;
         }
-        if let Some(number) = find_in_tail(journal, slot, &self.cold, partition, from) {
-            return read_tail(journal, partition, number, bytes_max, at_least_one, arena, slices);
+        if let Some(number) = find_in_tail(journal, slot, &self.cold, partition, from)
+            && journal.frame(number).is_some_and(|frame| frame.base < upto)
+        {
+            return read_tail(journal, partition, number, upto, bytes_max, at_least_one, arena, slices);
         }
         let limit = Limit { bytes_max, at_least_one, one: false };
-        let outcome = self.read_cold(slot, id, from, limit, arena, slices, out);
+        let outcome = self.read_cold(slot, id, from..upto, limit, arena, slices, out);
         if let ReadOutcome::Damaged { first, next } = outcome {
             self.note_damage(id, first, next, out);
         }
         outcome
+    }
+
+    /// The slot of the partition in the journal that holds an offset; else what a read of it is to say.
+    pub(crate) fn home_of_read(&self, id: PartitionId, from: Offset) -> Result<u32, ReadOutcome> {
+        let known = self.partitions.get(id);
+        let Some(first) = known.filter(|partition| partition.config.is_some()) else {
+            let enters = known.is_some_and(|partition| matches!(partition.standing, Standing::Entering { .. }));
+            let moved = enters || self.departed.contains(&id);
+            return Err(if moved { ReadOutcome::Moved } else { ReadOutcome::UnknownPartition });
+        };
+        match self.partitions.holding(id, from) {
+            Some(number) => Ok(number),
+            None if first.is_at_home() && from < first.log_start => Err(ReadOutcome::OutOfRange),
+            None => Err(ReadOutcome::Moved),
+        }
     }
 
     /// Reads through windows.
@@ -98,7 +119,7 @@ impl<A: Arena> Store<A> {
         &mut self,
         slot: u16,
         id: PartitionId,
-        from: Offset,
+        Range { start: from, end: upto }: Range<Offset>,
         limit: Limit,
         arena: &mut A,
         slices: &mut Vec<A::Slice>,
@@ -108,17 +129,16 @@ impl<A: Arena> Store<A> {
             self.cold_errors.swap_remove(at);
             return ReadOutcome::Fenced;
         }
-        let high_watermark = self.partitions.get(id).map_or(Offset(0), |partition| partition.high_watermark);
         let mut wanted = from;
         let mut skip = 0;
         loop {
             let (extent, position, until, offsets) = match self.find_run(slot, id, wanted, skip, arena, out) {
                 Found::Run { extent, position, until, offsets } => (extent, position, until, offsets),
                 Found::Pending => return ReadOutcome::Pending,
-                Found::Nothing => return ReadOutcome::Damaged { first: from, next: high_watermark },
+                Found::Nothing => return ReadOutcome::Damaged { first: from, next: upto },
             };
-            if offsets.is_some_and(|(first, _)| first >= high_watermark) {
-                return ReadOutcome::Damaged { first: from, next: high_watermark };
+            if offsets.is_some_and(|(first, _)| first >= upto) {
+                return ReadOutcome::Damaged { first: from, next: upto };
             }
             let mut at = position;
             while at < until {
@@ -129,16 +149,16 @@ impl<A: Arena> Store<A> {
                 let (block, found) = self.cold.window(window);
                 let frames = found.frames_from(id, wanted);
                 let end = found.end;
-                if let Some(frame) = frames.first().filter(|frame| frame.base < high_watermark) {
+                if let Some(frame) = frames.first().filter(|frame| frame.base < upto) {
                     // Also where a gap was recorded: what it stands for may have been there.
                     if frame.base > from {
                         return ReadOutcome::Damaged { first: from, next: frame.base };
                     }
                     if !frame.intact {
-                        let next = frame.last.plus(1).min(high_watermark);
+                        let next = frame.last.plus(1).min(upto);
                         return ReadOutcome::Damaged { first: frame.base, next };
                     }
-                    let (outcome, exhausted) = take_frames(frames, high_watermark, limit, block, arena, slices);
+                    let (outcome, exhausted) = take_frames(frames, upto, limit, block, arena, slices);
                     if exhausted {
                         self.read_ahead(slot, extent, end, arena, out);
                     }
@@ -151,8 +171,8 @@ impl<A: Arena> Store<A> {
                 Some((_, last)) => wanted = last.plus(1),
                 None => skip = extent + 1,
             }
-            if wanted >= high_watermark {
-                return ReadOutcome::Damaged { first: from, next: high_watermark };
+            if wanted >= upto {
+                return ReadOutcome::Damaged { first: from, next: upto };
             }
         }
     }
@@ -176,7 +196,7 @@ impl<A: Arena> Store<A> {
                 let mut until = end.min(run.position.plus(u64::from(run.span)));
                 let fence = Fence { first: run.first, extent: here.start.position };
                 if at > begin
-                    && let Some(partition) = self.partitions.get_mut(id)
+                    && let Some(partition) = self.partitions.get_in_mut(slot, id)
                 {
                     partition.fences.learn(fence);
                 }
@@ -255,7 +275,7 @@ impl<A: Arena> Store<A> {
     /// Number of the extent from which on `from` may lie.
     pub(crate) fn first_extent(&self, slot: u16, id: PartitionId, from: Offset) -> usize {
         let journal = &self.journals[usize::from(slot)];
-        let fence = self.partitions.get(id).and_then(|partition| partition.fences.find(from));
+        let fence = self.partitions.get_in(slot, id).and_then(|partition| partition.fences.find(from));
         let after = fence.map_or(0, |start| journal.extents.partition_point(|extent| extent.start.position <= start));
         after.saturating_sub(1)
     }
@@ -273,7 +293,7 @@ impl<A: Arena> Store<A> {
         let here = &self.journals[usize::from(slot)].extents[extent];
         let picked = match &here.index {
             Index::Open(index) => {
-                let run = self.partitions.get(id).map(|partition| partition.run);
+                let run = self.partitions.get_in(slot, id).map(|partition| partition.run);
                 match run.filter(|run| run.extent == here.start.position) {
                     Some(run) => pick(&mut index.backward(run.slot)),
                     None => None,
@@ -327,7 +347,7 @@ struct Limit {
 /// Takes frames up to the limit; whether all of them were taken.
 fn take_frames<A: Arena>(
     frames: &[ColdFrame],
-    high_watermark: Offset,
+    upto: Offset,
     limit: Limit,
     block: &Block,
     arena: &A,
@@ -340,12 +360,12 @@ fn take_frames<A: Arena>(
         let full = bytes + len > limit.bytes_max && !(bytes == 0 && limit.at_least_one);
         // Behind a hole or a damaged batch the next read begins, and says what it found.
         let breaks = expected.is_some_and(|expected| expected != frame.base) || !frame.intact;
-        if full || breaks || frame.base >= high_watermark || limit.one && bytes > 0 {
+        if full || breaks || frame.base >= upto || limit.one && bytes > 0 {
             return (ReadOutcome::Data { bytes }, false);
         }
         expected = Some(frame.last.plus(1));
         // What is without records is given only where nothing else can be: it takes the reader past its offsets.
-        let follows = |next: &ColdFrame| expected == Some(next.base) && next.intact && next.base < high_watermark;
+        let follows = |next: &ColdFrame| expected == Some(next.base) && next.intact && next.base < upto;
         if frame.empty && frames.get(number + 1).is_some_and(follows) {
             continue;
         }
@@ -424,10 +444,12 @@ fn nearest_by_index(journal: &Journal, slot: u16, cold: &Cold, partition: &Parti
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "as read")]
 fn read_tail<A: Arena>(
     journal: &Journal,
     partition: &mut Partition,
     first: u64,
+    upto: Offset,
     bytes_max: usize,
     at_least_one: bool,
     arena: &A,
@@ -437,7 +459,7 @@ fn read_tail<A: Arena>(
     let mut number = first;
     while number != NO_FRAME
         && let Some(frame) = journal.frame(number)
-        && frame.base < partition.high_watermark
+        && frame.base < upto
     {
         let len = frame.len as usize;
         if bytes + len > bytes_max && !(bytes == 0 && at_least_one) {

@@ -86,19 +86,19 @@ impl<A: Arena> Store<A> {
             let by_time = config.retention_ms >= 0 && now.wall >= partition.expires;
             let by_size = config.retention_bytes >= 0 && partition.bytes > config.retention_bytes.unsigned_abs();
             let any = partition.log_end > partition.next_start;
-            if !settled || any && (by_time || by_size) {
-                let id = partition.id;
+            if !settled || any && (by_time || by_size) && partition.expires_here() {
                 let most = RUNS.max(left.min(COUNTED));
-                left = left.saturating_sub(self.retain(now, id, most, arena, out));
+                left = left.saturating_sub(self.retain(now, self.swept, most, arena, out));
             }
         }
     }
 
     /// Counts what left off the partition's bytes, and moves its log start over the runs that expired; at most so many runs.
     /// How many it looked at.
-    fn retain(&mut self, now: Now, id: PartitionId, most: usize, arena: &mut A, out: &mut Vec<Effect>) -> usize {
-        let partition = self.partitions.get(id).expect("the caller found it");
+    fn retain(&mut self, now: Now, number: u32, most: usize, arena: &mut A, out: &mut Vec<Effect>) -> usize {
+        let partition = self.partitions.at(number).expect("the caller found it");
         let Some(config) = partition.config.clone() else { return 0 };
+        let (id, here) = (partition.id, partition.expires_here());
         let (slot, high_watermark) = (partition.journal, partition.high_watermark);
         let mut bytes = partition.bytes;
         let mut counted = partition.counted;
@@ -123,7 +123,7 @@ impl<A: Arena> Store<A> {
             let old = config.retention_ms >= 0 && due < now.wall;
             let large = config.retention_bytes >= 0
                 && bytes.saturating_sub(run.bytes.into()) >= config.retention_bytes.unsigned_abs();
-            if !gone && (end > high_watermark || !(old || large)) {
+            if !gone && (end > high_watermark || !here || !(old || large)) {
                 expires = due;
                 break;
             }
@@ -135,26 +135,24 @@ impl<A: Arena> Store<A> {
             bytes = bytes.saturating_sub(run.bytes.into());
             counted = end;
         }
-        let partition = self.partitions.get_mut(id).expect("the caller found it");
+        let partition = self.partitions.at(number).expect("the caller found it");
         let moves = start > partition.next_start;
         if moves && self.move_start_to(now, id, start, reason, arena).is_err() {
             // No room now: what was counted stays counted with the records.
             return looked;
         }
-        let partition = self.partitions.get_mut(id).expect("the caller found it");
+        let partition = self.partitions.at_mut(number).expect("the caller found it");
         partition.bytes = bytes;
         partition.counted = counted;
         partition.fences.trim(partition.kept_from());
         partition.expires = expires;
-        self.mark(id);
+        self.mark(number);
         looked
     }
 
     /// Marks a partition as changed since the last checkpoint.
-    pub(crate) fn mark(&mut self, id: PartitionId) {
-        if let Some(number) = self.partitions.slot(id)
-            && let Some(partition) = self.partitions.at_mut(number)
-        {
+    pub(crate) fn mark(&mut self, number: u32) {
+        if let Some(partition) = self.partitions.at_mut(number) {
             self.journals[usize::from(partition.journal)].checkpoint.mark(partition, number);
         }
     }
@@ -242,7 +240,7 @@ impl<A: Arena> Store<A> {
                 continue;
             }
             if let Some((id, last)) = extent.watch
-                && self.partitions.get(id).is_some_and(|partition| partition.log_start <= last)
+                && self.partitions.get_in(slot, id).is_some_and(|partition| partition.log_start <= last)
             {
                 continue;
             }
@@ -271,7 +269,7 @@ impl<A: Arena> Store<A> {
         };
         let mut due = VecDeque::new();
         for place in index.places() {
-            let Some(partition) = self.partitions.get(place.partition) else { continue };
+            let Some(partition) = self.partitions.get_in(slot, place.partition) else { continue };
             if let Some(run) = index.runs_of(place).last()
                 && run.last >= partition.kept_from()
             {
@@ -300,7 +298,8 @@ impl<A: Arena> Store<A> {
 
     /// Appends all that must be known of a partition.
     pub(crate) fn snapshot(&mut self, now: Now, slot: u16, id: PartitionId, arena: &mut A) -> Result<(), AppendError> {
-        let Some(partition) = self.partitions.get(id) else { return Ok(()) };
+        let Some(number) = self.partitions.slot_in(slot, id) else { return Ok(()) };
+        let partition = self.partitions.at(number).expect("the table names it");
         let state = partition.state();
         let mut payload = Vec::new();
         state.encode(&mut payload);
@@ -312,11 +311,11 @@ impl<A: Arena> Store<A> {
             frame.kind = TailKind::Start(StartReason::Deleted);
             frame.base = state.log_start;
         }
-        let partition = self.partitions.get_mut(id).expect("found above");
+        let partition = self.partitions.at_mut(number).expect("found above");
         partition.newest = unit;
         partition.snapshotted = unit;
         partition.moved = (state.log_start.0 > 0).then_some(unit);
-        self.mark(id);
+        self.mark(number);
         Ok(())
     }
 

@@ -6,10 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use alloc::collections::VecDeque;
+use core::ops::Range;
 
-use base::image::{JournalEntry, SeededHash, SeededMap, TopicConfig};
+use base::image::{JournalEntry, SeededHash, SeededMap, SeededSet, TopicConfig};
 use base::memory::{Arena, Block};
-use base::message::{Bounds, DamagedRange, ProducerInfo};
+use base::message::{Bounds, DamagedRange, PartitionSize, ProducerInfo};
 use base::{
     BrokerId, Checksums, ClusterId, Codecs, DeviceIndex, Epoch, JournalId, Now, Offset, PartitionId, Position, WallMs,
 };
@@ -24,7 +25,7 @@ use crate::damage::Damaged;
 use crate::format::Label;
 use crate::journal::Journal;
 use crate::lane::Lane;
-use crate::partition::{Partition, Partitions};
+use crate::partition::{Partition, Partitions, Standing};
 use crate::read::Progress;
 use crate::time::Search;
 
@@ -185,6 +186,10 @@ pub enum AppendError {
     /// No extent to be had.
     Full,
     Fenced,
+    /// The partition is on its way to another journal: try again when it is there.
+    Moving,
+    /// Another journal has it now.
+    Moved,
 }
 
 /// Which records of a batch have no key.
@@ -202,6 +207,9 @@ impl Keyless {
         (0..u64::BITS).filter(move |bit| self.bits >> bit & 1 == 1).map(move |bit| self.first.saturating_add(bit))
     }
 }
+
+/// Every offset.
+pub const ALL: Range<Offset> = Offset(0)..Offset(i64::MAX);
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +234,8 @@ pub enum ReadOutcome {
     UnknownPartition,
     /// The device cannot be read.
     Fenced,
+    /// The offset lies in another journal, which no store here has.
+    Moved,
 }
 
 /// The journals of one shard. Lives on that shard's core; nothing in it is shared.
@@ -250,6 +260,8 @@ pub struct Store<A: Arena> {
     pub(crate) searches: Vec<Search>,
     /// Slot of the partition that was swept last.
     pub(crate) swept: u32,
+    /// Partitions that were here in this run, live on, and are in other stores now: who asks for one has not heard of it yet.
+    pub(crate) departed: SeededSet<PartitionId>,
     /// Rises with every chunk.
     pub(crate) stamp: u64,
     /// Rises with every fold.
@@ -373,6 +385,7 @@ impl<A: Arena> Store<A> {
             lookups: Vec::new(),
             searches: Vec::new(),
             swept: 0,
+            departed: SeededSet::with_hasher(hash),
             stamp: 0,
             folds: 0,
             stopping: false,
@@ -393,43 +406,47 @@ impl<A: Arena> Store<A> {
     /// Adds a partition of the journal (new, or known from recovery) with its settings.
     pub fn set_partition(&mut self, now: Now, id: PartitionId, journal: JournalId, config: Arc<TopicConfig>) {
         let _ = now;
-        let slot = match self.partitions.slot(id) {
-            Some(slot) => slot,
-            None => {
-                let Some(&journal) = self.journal_slots.get(&journal) else { return };
-                self.add_partition(id, journal)
-            }
-        };
-        let partition = self.partitions.at_mut(slot).expect("found or made above");
-        if let Some(compaction) = config.compaction {
-            let compacting = &mut self.journals[usize::from(partition.journal)].compacting;
-            compacting.any = true;
-            compacting.bounded |= compaction.lag_ms_max < i64::MAX;
-        }
-        partition.config = Some(config);
-        partition.expires = WallMs(i64::MIN);
-        self.mark(id);
+        self.set_homes_of(id, &[(journal, Offset(0))], None, &config);
     }
 
-    fn add_partition(&mut self, id: PartitionId, slot: u16) -> u32 {
+    /// The same of one that has moved, or is about to: its homes, each with the first offset it took, the open one last, and
+    /// where it goes. The store takes those of its own journals; what it has of the partition in others leaves it.
+    pub fn set_homes(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        homes: &[(JournalId, Offset)],
+        moving: Option<JournalId>,
+        config: &Arc<TopicConfig>,
+    ) {
+        let _ = now;
+        self.set_homes_of(id, homes, moving, config);
+    }
+
+    pub(crate) fn add_partition(&mut self, id: PartitionId, slot: u16, first: Offset) -> u32 {
         let journal = &mut self.journals[usize::from(slot)];
         let mut partition = Partition::new(id, slot);
+        (partition.first, partition.counted) = (first, first);
+        (partition.log_end, partition.high_watermark) = (first, first);
         // Named before the first unit of this run: it may have been there before, with all its frames in what is damaged.
         if let Some((_, records)) = journal.damage.filter(|_| journal.starting) {
-            let end = Offset(records);
+            let end = first.plus(records);
             (partition.log_end, partition.high_watermark) = (end, end);
-            journal.gaps_due.push((id, Offset(0), end));
-            self.damaged.recovered(DamagedRange { partition: id, first: Offset(0), next: end });
+            journal.gaps_due.push((id, first, end));
+            self.damaged.recovered(DamagedRange { partition: id, first, next: end });
         }
+        // It may have been here before, and left.
+        journal.checkpoint.gone.retain(|gone| *gone != id);
         self.partitions.insert(partition)
     }
 
     /// Forgets a partition whose id is deleted for ever; its frames are dead from now on.
     pub fn delete_partition(&mut self, now: Now, id: PartitionId) {
         let _ = now;
-        if let Some(partition) = self.partitions.remove(id) {
-            self.journals[usize::from(partition.journal)].checkpoint.gone.push(id);
+        while let Some(number) = self.partitions.slot(id) {
+            self.forget_home(number);
         }
+        self.departed.remove(&id);
     }
 
     /// Partitions that recovery found and nobody named with [`Store::set_partition`]. Their data is kept, since an id that is
@@ -535,12 +552,23 @@ impl<A: Arena> Store<A> {
         self.clustered_extents
     }
 
-    /// The partition's ends.
+    /// The ends of a partition that has its open home here, and is not on its way elsewhere.
     #[must_use]
     pub fn bounds(&self, id: PartitionId) -> Option<Bounds> {
-        let partition = self.partitions.get(id).filter(|partition| partition.config.is_some())?;
+        // From its closing on others may know more of it.
+        let named = |partition: &&Partition| partition.config.is_some() && partition.standing == Standing::Open;
+        let partition = self.partitions.get(id).filter(named)?;
         let journal = &self.journals[usize::from(partition.journal)];
         (!journal.closed).then(|| partition.bounds(journal.identity.epoch))
+    }
+
+    /// The ends as the home knows them that holds an offset; `None` from its closing on, as [`Store::bounds`].
+    #[must_use]
+    pub fn bounds_at(&self, id: PartitionId, offset: Offset) -> Option<Bounds> {
+        let number = self.home_of_read(id, offset).ok()?;
+        let partition = self.partitions.at(number)?;
+        let settled = matches!(partition.standing, Standing::Open | Standing::Left);
+        settled.then(|| partition.bounds(self.journals[usize::from(partition.journal)].identity.epoch))
     }
 
     /// Commit position of a journal: everything below is durable.
@@ -578,17 +606,20 @@ impl<A: Arena> Store<A> {
     }
 
     /// The first batch whose max timestamp is at least `timestamp` (or, with `None`, the one with the highest), as one slice.
+    /// Of a partition that has moved it is looked for in the home that holds `within.start`, below `within.end`.
+    #[expect(clippy::too_many_arguments, reason = "as read")]
     pub fn find_time(
         &mut self,
         now: Now,
         id: PartitionId,
         timestamp: Option<WallMs>,
+        within: Range<Offset>,
         arena: &mut A,
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
         let _ = now;
-        self.find_by_time(id, timestamp, arena, slices, out)
+        self.find_by_time(id, timestamp, within, arena, slices, out)
     }
 
     /// Producers with state.
@@ -598,12 +629,14 @@ impl<A: Arena> Store<A> {
         producers.map(|producers| producers.infos()).unwrap_or_default()
     }
 
-    /// Ends and retained bytes of every partition.
+    /// Ends and retained bytes of every partition, in each of its homes here.
     #[must_use]
-    pub fn sizes(&self) -> Vec<(PartitionId, Bounds)> {
+    pub fn sizes(&self) -> Vec<PartitionSize> {
         let bounds = |partition: &Partition| {
-            let epoch = self.journals[usize::from(partition.journal)].identity.epoch;
-            (partition.id, partition.bounds(epoch))
+            let identity = &self.journals[usize::from(partition.journal)].identity;
+            let (id, journal) = (partition.id, identity.journal);
+            let bounds = partition.bounds(identity.epoch);
+            PartitionSize { partition: id, journal, bounds, written: partition.written }
         };
         self.partitions.iter().filter(|partition| partition.config.is_some()).map(bounds).collect()
     }

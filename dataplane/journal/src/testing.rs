@@ -178,6 +178,10 @@ pub(crate) struct World {
     pub(crate) freed: Vec<u64>,
     /// Settings of its partitions.
     pub(crate) topic: TopicConfig,
+    /// Its journals.
+    pub(crate) journals: Vec<u64>,
+    /// What metadata says of partitions that moved or are about to: homes, and where to.
+    pub(crate) homes: Vec<(u64, Vec<(u64, i64)>, Option<u64>)>,
 }
 
 pub(crate) fn entry(id: u64, epoch: i32) -> JournalEntry {
@@ -294,6 +298,8 @@ impl World {
             epoch: 1,
             freed: Vec::new(),
             topic,
+            journals: vec![1],
+            homes: Vec::new(),
         };
         let mut out = Vec::new();
         world.store.create_journal(world.now, &entry(1, 1), &mut out);
@@ -321,7 +327,8 @@ impl World {
         let file =
             |id| files.iter().find(|(known, _)| *known == id).filter(|_| checkpoints).map(|(_, file)| file.clone());
         let config = config(self.epoch as u128);
-        let (mut store, report) = Store::open(config, &[entry(1, self.epoch)], &mut open, file)?;
+        let entries: Vec<JournalEntry> = self.journals.iter().map(|id| entry(*id, self.epoch)).collect();
+        let (mut store, report) = Store::open(config, &entries, &mut open, file)?;
         store.set_free_pairs(DeviceIndex(0), share_pairs(&device, 1).remove(0));
         let (initial, generation) = pool_start(&found, DeviceIndex(0), &[&report]);
         self.pool = Pool::new(pool_config(&device, 64), initial, generation);
@@ -335,7 +342,10 @@ impl World {
     pub(crate) fn name_partitions(&mut self, config: TopicConfig) {
         let config = Arc::new(config);
         for id in 1..=3 {
-            self.store.set_partition(self.now, PartitionId(id), JournalId(1), config.clone());
+            let moved = self.homes.iter().find(|(known, ..)| *known == id);
+            let (homes, moving) = moved.map_or((vec![(1, 0)], None), |(_, homes, moving)| (homes.clone(), *moving));
+            let homes: Vec<_> = homes.iter().map(|(journal, first)| (JournalId(*journal), Offset(*first))).collect();
+            self.store.set_homes(self.now, PartitionId(id), &homes, moving.map(JournalId), &config);
         }
     }
 

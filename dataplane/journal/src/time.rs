@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::ops::Range;
 
 use base::memory::Arena;
 use base::{Epoch, Offset, PartitionId, Position, WallMs};
@@ -19,6 +20,8 @@ const SEARCHES: usize = 64;
 pub(crate) struct Search {
     id: PartitionId,
     timestamp: Option<WallMs>,
+    /// Where what is searched begins: a partition that moved is searched home by home.
+    begin: Offset,
     /// Start of the extent to look into next.
     next: Position,
     best: Option<Run>,
@@ -53,22 +56,32 @@ impl<A: Arena> Store<A> {
         &mut self,
         id: PartitionId,
         timestamp: Option<WallMs>,
+        within: Range<Offset>,
         arena: &mut A,
         slices: &mut Vec<A::Slice>,
         out: &mut Vec<Effect>,
     ) -> ReadOutcome {
-        let Some(partition) = self.partitions.get(id).filter(|partition| partition.config.is_some()) else {
-            return ReadOutcome::UnknownPartition;
+        let partition = match self.home_of_read(id, within.start) {
+            Ok(number) => self.partitions.at(number).expect("the table names it"),
+            Err(outcome) => return outcome,
         };
-        let (slot, log_start, high_watermark) = (partition.journal, partition.log_start, partition.high_watermark);
+        let Some(upto) = partition.readable_to(within.start.max(partition.log_start)) else {
+            return ReadOutcome::Empty;
+        };
+        let slot = partition.journal;
+        let (log_start, high_watermark) = (partition.log_start.max(within.start), upto.min(within.end));
         if self.journals[usize::from(slot)].closed {
             return ReadOutcome::Fenced;
         }
         if log_start >= high_watermark {
             return ReadOutcome::Empty;
         }
-        let at = self.searches.iter().position(|search| (search.id, search.timestamp) == (id, timestamp));
-        let new = Search { id, timestamp, next: Position(0), best: None, after: log_start, walked: None };
+        let at = self
+            .searches
+            .iter()
+            .position(|search| (search.id, search.timestamp, search.begin) == (id, timestamp, within.start));
+        let begin = within.start;
+        let new = Search { id, timestamp, begin, next: Position(0), best: None, after: log_start, walked: None };
         let mut search = at.map_or(new, |at| self.searches.swap_remove(at));
         let ends = (log_start, high_watermark);
         let mut found = self.search(slot, &mut search, ends, arena, slices, out);

@@ -202,6 +202,8 @@ impl<H: AsRef<[u8]>> Appends<H> {
         };
         let slot = item.slot;
         match outcome {
+            // It comes back in a moment, in this journal or another.
+            Err(AppendError::Moving) => return Served::Blocked,
             // Memory for none, or no extent yet for this journal alone.
             Err(AppendError::Busy) if store.has_room(arena, item.len as usize) => return Served::Blocked,
             Err(AppendError::Busy) => return Served::Busy,

@@ -6,12 +6,14 @@ use alloc::vec::Vec;
 use base::image::{Delta, Image};
 use base::message::{DamagedRange, Outcome, Refusal, ShardCommand, ToControl, ToShard};
 use base::{ConnId, Epoch, JournalId, Mono, Now, Offset, PartitionId, WallMs};
+use journal::homes::Behind;
 use journal::store::ReadOutcome;
 
 use crate::append::{Asker, Finished, Source};
 use crate::conn::Answer;
 use crate::errors::refusal_of;
-use crate::offsets::check_epoch;
+use crate::homes::set_homes;
+use crate::offsets::{bounds_of, check_epoch};
 use crate::ports::{Neighbours as _, Ports, SliceOf};
 use crate::produce::u32_of;
 use crate::remote::AppendItem;
@@ -37,7 +39,7 @@ pub(crate) struct Move {
 #[derive(Clone, Copy, Debug)]
 enum CommandRead {
     Records { partition: PartitionId, offset: Offset, bytes_max: usize },
-    Time { partition: PartitionId, timestamp: Option<WallMs> },
+    Time { partition: PartitionId, timestamp: Option<WallMs>, from: Offset, upto: Offset },
 }
 
 impl CommandRead {
@@ -50,7 +52,7 @@ impl CommandRead {
 
 /// How long a command waits for the device before it is refused as Busy, in ms. A move of a log start waits for room, too: on a
 /// device that is full to the last sector it may never be sure, and commands that nobody answers would shut out all others.
-const DEVICE_MS_MAX: u64 = 30_000;
+pub(crate) const DEVICE_MS_MAX: u64 = 30_000;
 
 /// Messages of the control plane taken in one turn.
 const TURN_MAX: usize = 256;
@@ -89,8 +91,12 @@ impl<P: Ports> Shard<P> {
             self.store.create_journal(now, journal, &mut self.effects);
         }
         for topic in &delta.topics {
-            for partition in topic.partitions.iter().filter(|partition| partition.shard == own) {
-                self.store.set_partition(now, partition.id, partition.journal, topic.config.clone());
+            for partition in topic.partitions.iter() {
+                if set_homes(&mut self.store, now, own, &image, partition, &topic.config) {
+                    // Who waits here may have to ask elsewhere.
+                    self.waiting.wake(partition.id);
+                    self.ready.push(partition.id);
+                }
             }
         }
         for &partition in &delta.deleted {
@@ -103,7 +109,7 @@ impl<P: Ports> Shard<P> {
         self.send_control(ToControl::Done { token, outcome: Ok(Outcome::Applied) });
     }
 
-    fn done(&mut self, token: u64, outcome: Result<Outcome, Refusal>) {
+    pub(crate) fn done(&mut self, token: u64, outcome: Result<Outcome, Refusal>) {
         self.commands_open -= 1;
         self.send_control(ToControl::Done { token, outcome });
     }
@@ -126,25 +132,37 @@ impl<P: Ports> Shard<P> {
                 self.command_read(now, token, CommandRead::Records { partition, offset, bytes_max });
                 return;
             }
-            ShardCommand::FindTime { partition, timestamp } => {
-                self.command_read(now, token, CommandRead::Time { partition, timestamp: Some(timestamp) });
+            ShardCommand::FindTime { partition, timestamp, from, upto } => {
+                let timestamp = Some(timestamp);
+                self.command_read(now, token, CommandRead::Time { partition, timestamp, from, upto });
                 return;
             }
-            ShardCommand::FindMaxTime { partition } => {
-                self.command_read(now, token, CommandRead::Time { partition, timestamp: None });
+            ShardCommand::FindMaxTime { partition, from, upto } => {
+                self.command_read(now, token, CommandRead::Time { partition, timestamp: None, from, upto });
                 return;
             }
-            ShardCommand::Bounds { partition } => {
-                self.store.bounds(partition).map(Outcome::Bounds).ok_or(Refusal::UnknownPartition)
+            ShardCommand::Close { partition, next } => {
+                self.close_home(now, token, partition, next);
+                return;
             }
-            ShardCommand::EpochEnd { partition, epoch } => match self.store.bounds(partition) {
-                Some(_) => Ok(Outcome::EpochEnd(self.store.epoch_end(partition, epoch))),
-                None => Err(Refusal::UnknownPartition),
-            },
-            ShardCommand::Producers { partition } => match self.store.bounds(partition) {
-                Some(_) => Ok(Outcome::Producers(self.store.producers(partition))),
-                None => Err(Refusal::UnknownPartition),
-            },
+            ShardCommand::Open { journal, previous, state } => {
+                self.open_home(now, token, journal, previous, &state);
+                return;
+            }
+            ShardCommand::Expire { partition, first, log_start, bytes } => {
+                let behind = Behind { first, log_start, bytes };
+                let (arena, effects) = (&mut self.backends.arena, &mut self.effects);
+                Ok(Outcome::Expired(self.store.expire_behind(now, partition, behind, arena, effects)))
+            }
+            ShardCommand::Bounds { partition } => bounds_of(&self.store, partition).map(Outcome::Bounds),
+            ShardCommand::EpochEnd { partition, epoch } => {
+                let ends = bounds_of(&self.store, partition);
+                ends.map(|_| Outcome::EpochEnd(self.store.epoch_end(partition, epoch)))
+            }
+            ShardCommand::Producers { partition } => {
+                let ends = bounds_of(&self.store, partition);
+                ends.map(|_| Outcome::Producers(self.store.producers(partition)))
+            }
             ShardCommand::Sizes => Ok(Outcome::Sizes(self.store.sizes())),
             ShardCommand::Damage => Ok(Outcome::Damage(self.store.damaged_ranges().collect())),
         };
@@ -152,13 +170,13 @@ impl<P: Ports> Shard<P> {
     }
 
     fn command_append(&mut self, now: Now, token: u64, partition: PartitionId, epoch: Epoch, batch: Vec<u8>) {
-        let checked = match self.store.bounds(partition) {
-            None => Err(Refusal::UnknownPartition),
+        let checked = match bounds_of(&self.store, partition) {
+            Err(refusal) => Err(refusal),
             // Any other epoch than the journal's own: the coordinator loaded its state under another leader.
-            Some(bounds) if epoch.0 < 0 => {
+            Ok(bounds) if epoch.0 < 0 => {
                 Err(if bounds.epoch > epoch { Refusal::FencedEpoch } else { Refusal::UnknownEpoch })
             }
-            Some(bounds) => check_epoch(epoch, bounds.epoch),
+            Ok(bounds) => check_epoch(epoch, bounds.epoch),
         };
         if let Err(refusal) = checked {
             self.done(token, Err(refusal));
@@ -231,8 +249,8 @@ impl<P: Ports> Shard<P> {
             CommandRead::Records { partition, offset, bytes_max } => {
                 self.store.read(now, partition, offset, bytes_max, true, arena, &mut slices, effects)
             }
-            CommandRead::Time { partition, timestamp } => {
-                self.store.find_time(now, partition, timestamp, arena, &mut slices, effects)
+            CommandRead::Time { partition, timestamp, from, upto } => {
+                self.store.find_time(now, partition, timestamp, from..upto, arena, &mut slices, effects)
             }
         };
         match outcome {
@@ -244,6 +262,7 @@ impl<P: Ports> Shard<P> {
             }
             ReadOutcome::UnknownPartition => return Some(Err(Refusal::UnknownPartition)),
             ReadOutcome::Fenced => return Some(Err(Refusal::Fenced)),
+            ReadOutcome::Moved => return Some(Err(Refusal::Moved)),
             ReadOutcome::Data { .. } | ReadOutcome::Empty => {}
         }
         let mut bytes = Vec::with_capacity(slices.iter().map(|slice| slice.as_ref().len()).sum());
@@ -251,9 +270,9 @@ impl<P: Ports> Shard<P> {
             bytes.extend_from_slice(slice.as_ref());
         }
         Some(match read {
-            CommandRead::Records { partition, .. } => match self.store.bounds(partition) {
+            CommandRead::Records { partition, offset, .. } => match self.store.bounds_at(partition, offset) {
                 Some(bounds) => Ok(Outcome::Records(bytes, bounds)),
-                None => Err(Refusal::UnknownPartition),
+                None => Err(Refusal::Moved),
             },
             CommandRead::Time { .. } => Ok(Outcome::Batch((!bytes.is_empty()).then_some(bytes))),
         })
@@ -330,6 +349,7 @@ impl<P: Ports> Shard<P> {
         self.stats.journals_fenced.add(1);
         self.backends.log.warn(alloc::format!("journal {journal} takes no more appends: {reason}"));
         self.appends.fenced(journal);
+        self.handovers_fenced(journal);
         for moving in core::mem::take(&mut self.moves) {
             if moving.journal == journal {
                 self.done(moving.token, Err(Refusal::Fenced));

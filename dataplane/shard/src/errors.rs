@@ -28,6 +28,11 @@ pub(crate) const fn of_append(error: AppendError) -> (ErrorCode, Option<&'static
         // Not KAFKA_STORAGE_ERROR or BROKER_NOT_AVAILABLE, which clients retry in silence for minutes: an application must
         // hear at once, and by a text, that space is gone.
         AppendError::Full => (ErrorCode::POLICY_VIOLATION, Some("the broker's device is full; nothing was stored")),
+        // Waited for, never answered.
+        AppendError::Moving => (ErrorCode::NOT_LEADER_OR_FOLLOWER, None),
+        AppendError::Moved => {
+            (ErrorCode::NOT_LEADER_OR_FOLLOWER, Some("the partition has just moved to another journal"))
+        }
         AppendError::Fenced => (
             ErrorCode::KAFKA_STORAGE_ERROR,
             Some("the partition's journal is closed after an I/O error; see the broker's log"),
@@ -65,7 +70,7 @@ pub(crate) const fn of_refusal(refusal: Refusal) -> ErrorCode {
         Refusal::Fenced => ErrorCode::KAFKA_STORAGE_ERROR,
         Refusal::Full => ErrorCode::POLICY_VIOLATION,
         Refusal::Corrupt | Refusal::Damaged { .. } => ErrorCode::CORRUPT_MESSAGE,
-        Refusal::Busy | Refusal::Stopping => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        Refusal::Busy | Refusal::Stopping | Refusal::Moved => ErrorCode::NOT_LEADER_OR_FOLLOWER,
     }
 }
 
@@ -84,5 +89,6 @@ pub(crate) const fn refusal_of(error: AppendError) -> Refusal {
         AppendError::Busy => Refusal::Busy,
         AppendError::Full => Refusal::Full,
         AppendError::Fenced => Refusal::Fenced,
+        AppendError::Moving | AppendError::Moved => Refusal::Moved,
     }
 }

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use base::image::Image;
-use base::{ConnId, Epoch, Mono, Now, Offset, ShardId};
+use base::{ConnId, Epoch, Mono, Now, Offset, PartitionId, ShardId};
 use protocol::TopicRef;
 use protocol::api::ApiKey;
 use protocol::error::ErrorCode;
@@ -20,7 +20,7 @@ use crate::dispatch::Head;
 use crate::ports::{Network as _, Piece, Ports, SliceOf};
 use crate::produce::u32_of;
 use crate::read::Found;
-use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
+use crate::remote::{Message, ReadItem, ReadPart, ReadResult, RequestKey};
 use crate::route;
 use crate::session::{EntryRef, Home, Opening, Sessions, TopicKey, Wanted};
 use crate::shard::Shard;
@@ -54,6 +54,8 @@ pub(crate) struct FetchSlot {
     /// Where it is in the session.
     pub(crate) entry: Option<EntryRef>,
     pub(crate) source: Result<ResultRef, ErrorCode>,
+    /// Of a partition whose records lie in a home before its open one: what that says of its ends.
+    pub(crate) ends: Option<ResultRef>,
 }
 
 /// Which result is a slot's: part, and index in its results.
@@ -118,27 +120,38 @@ impl<S> Fetch<S> {
         }
     }
 
-    fn add(&mut self, topic: &TopicKey, wanted: &Wanted, home: Home, entry: Option<EntryRef>) {
+    fn add(&mut self, image: &Image, topic: &TopicKey, wanted: &Wanted, home: Home, entry: Option<EntryRef>) {
         if self.topics.last() != Some(topic) {
             self.topics.push(topic.clone());
         }
-        let source = home.map(|(partition, shard)| {
-            let part = self.parts.iter().position(|part| part.shard == shard).unwrap_or_else(|| {
-                self.parts.push(Part::new(shard));
-                self.parts.len() - 1
-            });
-            let items = &mut self.parts[part].items;
-            items.push(ReadItem {
-                slot: u32_of(self.slots.len()),
-                partition,
-                offset: wanted.offset,
-                bytes_max: wanted.bytes_max,
-                current_epoch: wanted.current_epoch,
-                last_fetched_epoch: wanted.last_fetched_epoch,
-            });
-            ResultRef { part: u32_of(part), index: u32_of(items.len() - 1) }
+        let mut ends = None;
+        let source = home.map(|(partition, shard)| match route::earlier(image, partition, shard, wanted.offset) {
+            None => self.add_item(shard, partition, wanted, ReadPart::Whole),
+            Some(earlier) => {
+                ends = Some(self.add_item(shard, partition, wanted, ReadPart::Ends));
+                self.add_item(earlier, partition, wanted, ReadPart::Records)
+            }
         });
-        self.slots.push(FetchSlot { topic: u32_of(self.topics.len() - 1), partition: wanted.partition, entry, source });
+        let (topic, partition) = (u32_of(self.topics.len() - 1), wanted.partition);
+        self.slots.push(FetchSlot { topic, partition, entry, source, ends });
+    }
+
+    fn add_item(&mut self, shard: ShardId, partition: PartitionId, wanted: &Wanted, part: ReadPart) -> ResultRef {
+        let at = self.parts.iter().position(|part| part.shard == shard).unwrap_or_else(|| {
+            self.parts.push(Part::new(shard));
+            self.parts.len() - 1
+        });
+        let items = &mut self.parts[at].items;
+        items.push(ReadItem {
+            slot: u32_of(self.slots.len()),
+            partition,
+            offset: wanted.offset,
+            bytes_max: wanted.bytes_max,
+            current_epoch: wanted.current_epoch,
+            last_fetched_epoch: wanted.last_fetched_epoch,
+            part,
+        });
+        ResultRef { part: u32_of(at), index: u32_of(items.len() - 1) }
     }
 
     fn bytes(&self) -> u64 {
@@ -248,7 +261,7 @@ fn gather<S>(
             let found = route::find(image, topic.topic);
             for partition in topic.partitions {
                 let home = route::home(&found.key, found.entry, partition.index);
-                fetch.add(&found.key, &wanted(&partition), home, None);
+                fetch.add(image, &found.key, &wanted(&partition), home, None);
             }
         }
         return Ok(true);
@@ -287,7 +300,7 @@ fn gather<S>(
                     home
                 }
             };
-            fetch.add(&entry.topic, &entry.wanted, home, Some(place));
+            fetch.add(image, &entry.topic, &entry.wanted, home, Some(place));
         });
     }
     Ok(true)

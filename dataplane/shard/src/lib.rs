@@ -12,6 +12,7 @@ mod conn;
 mod dispatch;
 mod errors;
 mod fetch;
+mod homes;
 mod limits;
 mod neighbour;
 mod offsets;

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use base::message::Refusal;
-use base::{ConnId, Epoch, Now, Offset, ShardId};
+use base::message::{Bounds, Refusal};
+use base::{ConnId, Epoch, Now, Offset, PartitionId, ShardId};
 use journal::Store;
 use protocol::TopicRef;
 use protocol::api::ApiKey;
@@ -48,8 +48,17 @@ pub(crate) fn check_epoch(claimed: Epoch, actual: Epoch) -> Result<(), Refusal> 
     }
 }
 
+/// The ends of a partition that has its open home here.
+pub(crate) fn bounds_of<A: base::memory::Arena>(store: &Store<A>, partition: PartitionId) -> Result<Bounds, Refusal> {
+    match store.bounds(partition) {
+        Some(bounds) => Ok(bounds),
+        None if store.is_elsewhere(partition) => Err(Refusal::Moved),
+        None => Err(Refusal::UnknownPartition),
+    }
+}
+
 fn ends<A: base::memory::Arena>(store: &Store<A>, item: &BoundsItem) -> Result<(Offset, Epoch), Refusal> {
-    let bounds = store.bounds(item.partition).ok_or(Refusal::UnknownPartition)?;
+    let bounds = bounds_of(store, item.partition)?;
     check_epoch(item.current_epoch, bounds.epoch)?;
     // The epoch of the log start is not looked up: −1 is "unknown" to clients, and always right.
     Ok(if item.earliest { (bounds.log_start, Epoch(-1)) } else { (bounds.high_watermark, bounds.epoch) })

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use base::image::Image;
-use base::{ConnId, Now, ShardId};
+use base::{ConnId, Now, PartitionId, ShardId};
 use journal::store::{AppendError, Keyless};
 use protocol::api::ApiKey;
 use protocol::batch::{BatchView, Codec, TRANSACTIONAL_BIT};
@@ -31,6 +31,8 @@ pub(crate) struct Produce {
     slots: Vec<Slot>,
     /// Shards that have not answered.
     open: u32,
+    /// The image by which it was routed.
+    generation: u64,
 }
 
 struct Slot {
@@ -118,15 +120,22 @@ fn judge(
     Ok(())
 }
 
-/// Sorts a request's batches by owner and makes the shape of its answer. `items` has a list for each shard. `None`: more
-/// topics and partitions than `elements_max`.
+/// Whether a batch may not be sent to its partition's home: it has just moved there, and batches before this one on the same
+/// connection are on their way to the home before, which may refuse them. To take this one then would turn their order.
+fn overtakes(image: &Image, partition: PartitionId, oldest: u64) -> bool {
+    !image.homes.is_empty() && image.homes.get(&partition).is_some_and(|homes| oldest < homes.since)
+}
+
+/// Sorts a request's batches by owner and makes the shape of its answer. `items` has a list for each shard; `oldest` is the
+/// lowest image by which a Produce before it on the connection was routed and is not answered. `None`: more topics and
+/// partitions than `elements_max`.
 fn plan(
     view: &ProduceView<'_>,
     correlation: i32,
     frame: &[u8],
     image: &Image,
     items: &mut [Vec<AppendItem>],
-    elements_max: usize,
+    (elements_max, oldest): (usize, u64),
 ) -> Option<Produce> {
     let refused = refusal(view);
     let mut topics = Vec::with_capacity(view.topics().len().min(1024));
@@ -144,6 +153,7 @@ fn plan(
                 .and_then(|()| route::home(&found.key, found.entry, partition.index).map_err(|code| (code, None)));
             match home {
                 Err((error, text)) => (slot.error, slot.text) = (error, text),
+                Ok((id, _)) if overtakes(image, id, oldest) => (slot.error, slot.text) = of_append(AppendError::Moved),
                 Ok((id, shard)) => {
                     let range = partition.range_in(frame);
                     items[usize::from(shard.0)].push(AppendItem {
@@ -158,7 +168,8 @@ fn plan(
         }
         topics.push((found.key, u32_of(count)));
     }
-    Some(Produce { version: view.version, correlation, acks: view.acks, topics, slots, open: 0 })
+    let (version, acks, generation) = (view.version, view.acks, image.generation);
+    Some(Produce { version, correlation, acks, topics, slots, open: 0, generation })
 }
 
 /// What a topic and a partition of a request in progress cost in memory, beside their bytes in the request.
@@ -210,7 +221,9 @@ impl<P: Ports> Shard<P> {
         let frame = self.backends.network.readable(conn).get(4..4 + len)?;
         let view = ProduceView::check(frame.get(head.body..)?, head.version).ok()?;
         let elements_max = self.config.limits.request_elements_max;
-        let plan = plan(&view, head.correlation, frame, &self.image, &mut self.append_items, elements_max);
+        let oldest = if self.image.homes.is_empty() { u64::MAX } else { self.oldest_produce(conn) };
+        let bounds = (elements_max, oldest);
+        let plan = plan(&view, head.correlation, frame, &self.image, &mut self.append_items, bounds);
         let Some(mut produce) = plan else {
             self.append_items.iter_mut().for_each(Vec::clear);
             return None;
@@ -252,6 +265,16 @@ impl<P: Ports> Shard<P> {
             self.answer_produce(now, key);
         }
         Some(())
+    }
+
+    /// The lowest image by which a Produce of the connection was routed that is not answered.
+    fn oldest_produce(&self, conn: ConnId) -> u64 {
+        let requests = self.conns.get(conn).into_iter().flat_map(|conn| &conn.requests);
+        let generation = |request: &crate::conn::Request<_>| match &request.state {
+            State::Produce(produce) => Some(produce.generation),
+            State::Control | State::Fetch(_) | State::ListOffsets(_) | State::Done(_) => None,
+        };
+        requests.filter_map(generation).min().unwrap_or(u64::MAX)
     }
 
     fn send_appends(&mut self, key: RequestKey, hasty: bool, held: &crate::ports::HeldOf<P>) {

@@ -7,9 +7,9 @@ use base::message::{Bounds, Refusal};
 use base::{Mono, Now, Offset};
 use journal::store::ReadOutcome;
 
-use crate::offsets::check_epoch;
+use crate::offsets::{bounds_of, check_epoch};
 use crate::ports::{Piece, Ports, SliceOf};
-use crate::remote::{Message, ReadItem, ReadResult, RequestKey};
+use crate::remote::{Message, ReadItem, ReadPart, ReadResult, RequestKey};
 use crate::shard::Shard;
 use crate::waiting::WaitingRead;
 
@@ -81,7 +81,22 @@ impl<P: Ports> Shard<P> {
         bytes_max: u32,
         found: &mut Found<SliceOf<P>>,
     ) -> Result<(Bounds, Option<(base::Epoch, Offset)>), Refusal> {
-        let bounds = self.store.bounds(item.partition).ok_or(Refusal::UnknownPartition)?;
+        if item.part == ReadPart::Records {
+            // What its open home says of the ends and of epochs is asked of that.
+            let room = item.bytes_max.min(bytes_max.saturating_sub(found.bytes));
+            let nowhere = Bounds {
+                log_start: Offset(-1),
+                high_watermark: Offset(-1),
+                log_end: Offset(-1),
+                epoch: base::Epoch(-1),
+                bytes: 0,
+            };
+            if room > 0 || found.bytes == 0 {
+                self.read_records(now, item, room, found)?;
+            }
+            return Ok((nowhere, None));
+        }
+        let bounds = bounds_of(&self.store, item.partition)?;
         check_epoch(item.current_epoch, bounds.epoch)?;
         if item.last_fetched_epoch.0 >= 0 {
             if item.last_fetched_epoch > bounds.epoch {
@@ -98,12 +113,28 @@ impl<P: Ports> Shard<P> {
                 return Ok((bounds, Some((epoch, end))));
             }
         }
+        if item.part == ReadPart::Ends {
+            return if item.offset < bounds.log_start { Err(Refusal::OutOfRange) } else { Ok((bounds, None)) };
+        }
         let room = item.bytes_max.min(bytes_max.saturating_sub(found.bytes));
         let first = found.bytes == 0;
         if item.offset >= bounds.log_start && (item.offset >= bounds.high_watermark || (room == 0 && !first)) {
             // Nothing to read, or no room for it: only the ends are told.
             return if item.offset > bounds.log_end { Err(Refusal::OutOfRange) } else { Ok((bounds, None)) };
         }
+        self.read_records(now, item, room, found)?;
+        Ok((bounds, None))
+    }
+
+    /// Reads a partition's records, at most `room` bytes, but for a first batch of all.
+    fn read_records(
+        &mut self,
+        now: Now,
+        item: &ReadItem,
+        room: u32,
+        found: &mut Found<SliceOf<P>>,
+    ) -> Result<(), Refusal> {
+        let first = found.bytes == 0;
         let outcome = self.store.read(
             now,
             item.partition,
@@ -130,8 +161,9 @@ impl<P: Ports> Shard<P> {
             }
             ReadOutcome::UnknownPartition => return Err(Refusal::UnknownPartition),
             ReadOutcome::Fenced => return Err(Refusal::Fenced),
+            ReadOutcome::Moved => return Err(Refusal::Moved),
         }
-        Ok((bounds, None))
+        Ok(())
     }
 
     /// Reads, and where that brings no more than `more_than` bytes waits until `deadline`.

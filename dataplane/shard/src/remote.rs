@@ -72,6 +72,19 @@ pub struct ReadItem {
     pub current_epoch: Epoch,
     /// The epoch of the last record the client has; −1 is none.
     pub last_fetched_epoch: Epoch,
+    /// What of it is wanted.
+    pub part: ReadPart,
+}
+
+/// What is wanted of a partition: of one that has moved to another shard its older records lie here, its ends there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPart {
+    /// Records and ends.
+    Whole,
+    /// Records only: the open home is elsewhere.
+    Records,
+    /// The ends, and whether the offset is one of the log's: the records are elsewhere.
+    Ends,
 }
 
 /// What reading one partition brought.

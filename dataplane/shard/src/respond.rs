@@ -92,20 +92,28 @@ fn outcome<S>(fetch: &Fetch<S>, slot: &FetchSlot) -> FetchOutcome<'static> {
         Err(error) => return FetchOutcome::failed(slot.partition, error),
         Ok(result) => result,
     };
-    if let Some(refusal) = result.refusal {
+    let ends = match slot.ends {
+        Some(at) => match fetch.result(at) {
+            Some(ends) => ends,
+            None => return FetchOutcome::failed(slot.partition, ErrorCode::NOT_LEADER_OR_FOLLOWER),
+        },
+        None => result,
+    };
+    // What the open home says counts first: it knows where the log starts.
+    if let Some(refusal) = ends.refusal.or(result.refusal) {
         // Null, as Kafka's leaders have it; a partition that is not found has an empty list.
         return FetchOutcome { aborted: None, ..FetchOutcome::failed(slot.partition, of_refusal(refusal)) };
     }
     FetchOutcome {
         index: slot.partition,
         error: ErrorCode::NONE,
-        high_watermark: result.high_watermark.0,
+        high_watermark: ends.high_watermark.0,
         // No transactions: everything committed is stable.
-        last_stable_offset: result.high_watermark.0,
-        log_start_offset: result.log_start.0,
+        last_stable_offset: ends.high_watermark.0,
+        log_start_offset: ends.log_start.0,
         aborted: if fetch.read_committed { Some(&[]) } else { None },
         preferred_read_replica: -1,
-        diverging_epoch: result.diverging.map(|(Epoch(epoch), Offset(end))| (epoch, end)),
+        diverging_epoch: ends.diverging.map(|(Epoch(epoch), Offset(end))| (epoch, end)),
         leader: None,
     }
 }
@@ -117,7 +125,9 @@ fn choose<S: AsRef<[u8]>>(fetch: &Fetch<S>, mut session: Option<&mut Session>) -
     for (at, slot) in fetch.slots.iter().enumerate() {
         let outcome = outcome(fetch, slot);
         let (mut taken, mut bytes) = (0, 0);
-        for piece in slot.source.map_or(&[][..], |at| fetch.slices(at)) {
+        // Of a refused partition no records are told, though another home may have found some.
+        let refused = outcome.error != ErrorCode::NONE || outcome.diverging_epoch.is_some();
+        for piece in slot.source.ok().filter(|_| !refused).map_or(&[][..], |at| fetch.slices(at)) {
             let len = piece.len();
             // Each owner was given the whole room; what they found together may be more. A first batch always goes.
             if total > 0 && total + len > fetch.max_bytes as usize {

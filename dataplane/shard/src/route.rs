@@ -2,8 +2,8 @@
 
 use alloc::sync::Arc;
 
-use base::TopicId;
 use base::image::{Image, TopicEntry};
+use base::{Offset, PartitionId, ShardId, TopicId};
 use protocol::TopicRef;
 use protocol::error::ErrorCode;
 
@@ -52,6 +52,15 @@ pub(crate) fn home(topic: &TopicKey, entry: Option<&Arc<TopicEntry>>, index: i32
     let Some(entry) = entry else { return Err(unknown(topic)) };
     let partition = usize::try_from(index).ok().and_then(|index| entry.partitions.get(index));
     partition.map(|partition| (partition.id, partition.shard)).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+}
+
+/// The shard that has the records of a partition at an offset, where that is not the one of its open home.
+pub(crate) fn earlier(image: &Image, partition: PartitionId, open: ShardId, offset: Offset) -> Option<ShardId> {
+    if image.homes.is_empty() {
+        return None;
+    }
+    let home = image.homes.get(&partition)?.earlier_at(offset)?;
+    (home.shard != open).then_some(home.shard)
 }
 
 impl TopicKey {

@@ -13,6 +13,7 @@ use journal::store::{Effect, Event};
 use crate::append::Appends;
 use crate::command::{Move, WaitingCommand};
 use crate::conn::{Conns, Gate};
+use crate::homes::{Handover, set_homes};
 use crate::limits::ShardConfig;
 use crate::outbox::Outbox;
 use crate::ports::{Backends, Devices as _, HeldOf, NetEvent, Network as _, Piece, Ports, SliceOf};
@@ -72,6 +73,8 @@ pub struct Shard<P: Ports> {
     pub(crate) commands: Vec<WaitingCommand>,
     /// Commands that wait for a log start to be moved for good.
     pub(crate) moves: Vec<Move>,
+    /// Commands that wait for a close or open frame to be durable.
+    pub(crate) handovers: Vec<Handover>,
     /// Commands begun and not done.
     pub(crate) commands_open: usize,
     /// Partitions whose device read is there.
@@ -103,8 +106,8 @@ impl<P: Ports> Shard<P> {
         stats: Arc<ShardStats>,
     ) -> Self {
         for topic in image.topics.values() {
-            for partition in topic.partitions.iter().filter(|partition| partition.shard == config.id) {
-                store.set_partition(now, partition.id, partition.journal, topic.config.clone());
+            for partition in topic.partitions.iter() {
+                set_homes(&mut store, now, config.id, &image, partition, &topic.config);
             }
         }
         // Topics deleted just before the last process ended: metadata knows of it, the journals had not heard.
@@ -135,6 +138,7 @@ impl<P: Ports> Shard<P> {
             outbox: Outbox::new(config.shards),
             commands: Vec::new(),
             moves: Vec::new(),
+            handovers: Vec::new(),
             commands_open: 0,
             ready: Vec::new(),
             stopping: None,
@@ -163,6 +167,7 @@ impl<P: Ports> Shard<P> {
         // Acknowledgements first: what is sent is sent in this order, and a crowd of readers waits behind every record.
         busy |= self.settle_appends(now);
         busy |= self.settle_moves(now);
+        busy |= self.settle_handovers(now);
         busy |= self.retry_reads(now);
         busy |= self.retry_commands(now);
         busy |= self.route_effects(now);

@@ -191,6 +191,7 @@ mod tests {
             bytes_max: 100,
             current_epoch: Epoch(-1),
             last_fetched_epoch: Epoch(-1),
+            part: crate::remote::ReadPart::Whole,
         };
         WaitingRead::new(key(conn), partitions.iter().map(item).collect(), 100, 0, Mono(deadline))
     }

@@ -75,8 +75,12 @@ fn commands_wait_for_the_device_too() {
     world.device(0).reads_stalled = true;
     let read = world.command(0, ShardCommand::Read { partition, offset: base::Offset(2), bytes_max: 1 });
     let timestamp = base::WallMs(1_700_000_003_500);
-    let find = world.command(0, ShardCommand::FindTime { partition, timestamp });
-    let newest = world.command(0, ShardCommand::FindMaxTime { partition });
+    let find = world.command(
+        0,
+        ShardCommand::FindTime { partition, timestamp, from: base::Offset(0), upto: base::Offset(i64::MAX) },
+    );
+    let newest =
+        world.command(0, ShardCommand::FindMaxTime { partition, from: base::Offset(0), upto: base::Offset(i64::MAX) });
     world.run();
     assert!(world.outcome(read).is_none(), "the device has not answered");
     world.device(0).reads_stalled = false;

@@ -134,8 +134,13 @@ fn a_search_by_time_passes_over_damage_and_does_not_name_another_as_the_newest()
     let partition = world.partition_id("t", 0);
     let find = |world: &mut World, at: Option<i64>| {
         let asked = match at {
-            Some(at) => ShardCommand::FindTime { partition, timestamp: WallMs(start + at) },
-            None => ShardCommand::FindMaxTime { partition },
+            Some(at) => ShardCommand::FindTime {
+                partition,
+                timestamp: WallMs(start + at),
+                from: base::Offset(0),
+                upto: base::Offset(i64::MAX),
+            },
+            None => ShardCommand::FindMaxTime { partition, from: base::Offset(0), upto: base::Offset(i64::MAX) },
         };
         match command(world, asked) {
             Ok(Outcome::Batch(batch)) => Ok(batch.map(|bytes| records(Some(&bytes.into()))[0].0)),

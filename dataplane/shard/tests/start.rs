@@ -176,6 +176,7 @@ fn partitions_that_metadata_knows_as_deleted_are_deleted_and_ids_it_does_not_kno
         topics: SharedMap::new(hash),
         topics_by_id: SharedMap::new(hash),
         journals: SharedMap::new(hash),
+        homes: SharedMap::new(hash),
         // 1 to 3 were given out; of those a topic has only 1.
         partitions_below: PartitionId(4),
     };

@@ -376,6 +376,7 @@ impl Broker {
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => {
                 self.producers[at].stuck.contains_key(&partition) || self.ledger.harmed
             }
+            ErrorCode::NOT_LEADER_OR_FOLLOWER => self.ledger.parts.get(&partition).is_some_and(|part| part.moves),
             _ => false,
         };
         if !right && exists {
@@ -441,7 +442,7 @@ impl Broker {
             consumer.at.iter().all(|(index, at)| {
                 let id = self.partition_of(consumer.topic.id, *index);
                 let part = id.and_then(|id| self.ledger.parts.get(&id));
-                part.is_none_or(|part| *at >= part.high || self.may_fail_journal(part.journal))
+                part.is_none_or(|part| *at >= part.high) || id.is_some_and(|id| self.may_fail(id))
             })
         })
     }
@@ -606,6 +607,7 @@ impl Broker {
             }
             ErrorCode::KAFKA_STORAGE_ERROR => self.faulty || self.ledger.harmed || self.may_fail(id),
             ErrorCode::CORRUPT_MESSAGE => self.ledger.harmed || self.faulty,
+            ErrorCode::NOT_LEADER_OR_FOLLOWER => part.moves,
             // Of another topic generation on another shard, or of a life before.
             ErrorCode::FENCED_LEADER_EPOCH | ErrorCode::UNKNOWN_LEADER_EPOCH => false,
             _ => false,
@@ -639,6 +641,12 @@ impl Broker {
                 ErrorCode::NONE => {}
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION if !floor.heard_of => {
                     self.consumers[at].lost.push(index);
+                    continue;
+                }
+                ErrorCode::NOT_LEADER_OR_FOLLOWER if self.ledger.parts[&id].moves => {
+                    if lost.contains(&index) {
+                        self.consumers[at].lost.push(index);
+                    }
                     continue;
                 }
                 ErrorCode::KAFKA_STORAGE_ERROR | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION if self.may_fail(id) => continue,

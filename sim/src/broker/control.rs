@@ -26,6 +26,12 @@ pub(super) enum Asked {
     Read { partition: PartitionId, offset: i64, floor: Floor },
     /// Ends are asked for.
     Bounds { partition: PartitionId, floor: Floor },
+    /// A partition is closed, to go to another journal.
+    Close { partition: PartitionId },
+    /// A partition is opened there.
+    Open { partition: PartitionId },
+    /// An old home of a partition is asked what has expired, and told where its log starts.
+    Expire { partition: PartitionId },
 }
 
 /// Brings an image to a new epoch: the entries of all journals, and of all topics.
@@ -38,6 +44,7 @@ pub(super) fn renew(image: &mut Image, plan: &Plan, epoch: i32) {
     for entry in entries {
         put_topic(image, &renewed(&entry, plan, epoch));
     }
+    super::moves::renew(image, plan);
 }
 
 fn renewed(entry: &TopicEntry, plan: &Plan, epoch: i32) -> Arc<TopicEntry> {
@@ -47,7 +54,7 @@ fn renewed(entry: &TopicEntry, plan: &Plan, epoch: i32) -> Arc<TopicEntry> {
     Arc::new(TopicEntry { partitions: entry.partitions.iter().map(partition).collect(), ..entry.clone() })
 }
 
-fn put_topic(image: &mut Image, entry: &Arc<TopicEntry>) {
+pub(super) fn put_topic(image: &mut Image, entry: &Arc<TopicEntry>) {
     image.topics.insert(entry.name.clone(), entry.clone());
     image.topics_by_id.insert(entry.id, entry.clone());
     let above = entry.partitions.iter().map(|partition| partition.id.0 + 1).max().unwrap_or(0);
@@ -81,7 +88,7 @@ impl Broker {
         entry.partitions.get(usize::try_from(index).ok()?).map(|partition| partition.id)
     }
 
-    fn apply(&mut self, delta: Delta) {
+    pub(super) fn apply(&mut self, delta: Delta) {
         self.image.generation += 1;
         let (image, delta) = (Arc::new(self.image.clone()), Arc::new(delta));
         for shard in 0..self.world.shards.len() {
@@ -90,7 +97,7 @@ impl Broker {
         }
     }
 
-    fn token(&mut self, asked: Asked) -> u64 {
+    pub(super) fn token(&mut self, asked: Asked) -> u64 {
         self.next_token += 1;
         self.asked.insert(self.next_token, asked);
         self.next_token
@@ -142,6 +149,8 @@ impl Broker {
         let ids: Vec<PartitionId> = entry.partitions.iter().map(|partition| partition.id).collect();
         for id in &ids {
             self.ledger.parts.remove(id);
+            self.image.homes.remove(id);
+            self.moves.remove(id);
         }
         if let Some(at) = self.late.iter().position(|late| late.id == entry.id) {
             self.late.remove(at);
@@ -221,7 +230,7 @@ impl Broker {
 
     /// A command to a partition's shard.
     pub(super) fn command(&mut self) {
-        let Some((partition, shard)) = self.some_partition() else { return };
+        let Some((partition, mut shard)) = self.some_partition() else { return };
         let Some(part) = self.ledger.parts.get(&partition) else { return };
         let (start, high) = (part.start.cast_unsigned(), part.high.cast_unsigned());
         let floor = self.ledger.floor(partition);
@@ -235,7 +244,11 @@ impl Broker {
                 (Asked::Move { partition, to }, ShardCommand::MoveStart { partition, to: Offset(to) })
             }
             2 if self.chance.odds(1, 4) => {
-                (Asked::Find { partition, timestamp: None, floor }, ShardCommand::FindMaxTime { partition })
+                let (at, from, upto) = self.some_home(partition, shard);
+                shard = at;
+                let whole = (from, upto) == (Offset(0), Offset(i64::MAX));
+                let floor = if whole { floor } else { Floor::default() };
+                (Asked::Find { partition, timestamp: None, floor }, ShardCommand::FindMaxTime { partition, from, upto })
             }
             2 => {
                 // Around the time of some batch that is there.
@@ -243,7 +256,11 @@ impl Broker {
                 let some = known.get(self.chance.index(known.len())).map(|id| self.ledger.time_of(*id));
                 let around = some.unwrap_or(self.world.now.wall.0);
                 let timestamp = around + 1 - self.chance.below(3).cast_signed();
-                let command = ShardCommand::FindTime { partition, timestamp: WallMs(timestamp) };
+                let (at, from, upto) = self.some_home(partition, shard);
+                shard = at;
+                let whole = (from, upto) == (Offset(0), Offset(i64::MAX));
+                let floor = if whole { floor } else { Floor::default() };
+                let command = ShardCommand::FindTime { partition, timestamp: WallMs(timestamp), from, upto };
                 (Asked::Find { partition, timestamp: Some(timestamp), floor }, command)
             }
             3 => {
@@ -255,6 +272,7 @@ impl Broker {
             4 => {
                 let offset = self.chance.between(start, high).cast_signed();
                 let bytes_max = *self.chance.pick(&[1, 3000, 1 << 20]);
+                shard = self.shard_at(partition, shard, offset);
                 let command = ShardCommand::Read { partition, offset: Offset(offset), bytes_max };
                 (Asked::Read { partition, offset, floor }, command)
             }
@@ -376,7 +394,10 @@ impl Broker {
             }
             (Asked::Read { partition, offset, floor }, Outcome::Records(bytes, bounds)) => {
                 let (start, high) = (bounds.log_start.0, bounds.high_watermark.0);
-                self.ledger.told_ends(partition, start, high, floor)?;
+                // An old home knows its own end only, and hears late of the log's start.
+                if !self.is_spread(partition) {
+                    self.ledger.told_ends(partition, start, high, floor)?;
+                }
                 let next = self.ledger.served(partition, offset, &bytes, high)?;
                 self.read = Some(Ok((next, start, high)));
                 Ok(())
@@ -385,6 +406,18 @@ impl Broker {
                 let (start, high) = (bounds.log_start.0, bounds.high_watermark.0);
                 self.read = Some(Ok((start, start, high)));
                 self.ledger.told_ends(partition, start, high, floor)
+            }
+            (Asked::Close { partition }, Outcome::Closed(at, state)) => {
+                self.closed_home(partition, at, state);
+                Ok(())
+            }
+            (Asked::Open { partition }, Outcome::Opened) => {
+                self.opened_home(partition);
+                Ok(())
+            }
+            (Asked::Expire { partition }, Outcome::Expired(to)) => {
+                self.expired(partition, to);
+                Ok(())
             }
             (_, other) => Err(format!("answered by {other:?}")),
         }
@@ -405,13 +438,20 @@ impl Broker {
     }
 
     fn refused(&mut self, asked: Asked, refusal: Refusal) -> Result<(), String> {
+        if let Asked::Close { partition } | Asked::Open { partition } = asked {
+            self.move_refused(partition, refusal);
+            return Ok(());
+        }
         let partition = match asked {
             Asked::Apply => return Err(format!("refused: {refusal:?}")),
             Asked::Append { batch } => self.ledger.sent[batch].partition,
             Asked::Move { partition, .. }
             | Asked::Find { partition, .. }
             | Asked::Read { partition, .. }
-            | Asked::Bounds { partition, .. } => partition,
+            | Asked::Bounds { partition, .. }
+            | Asked::Close { partition }
+            | Asked::Open { partition }
+            | Asked::Expire { partition } => partition,
         };
         self.read = Some(Err(refusal));
         let Some(part) = self.ledger.parts.get(&partition) else { return Ok(()) };
@@ -428,7 +468,11 @@ impl Broker {
             }
             Refusal::Busy | Refusal::Stopping => true,
             // The metadata came before the command; a journal that is closed knows nothing.
-            Refusal::UnknownPartition => self.closed.contains(&part.journal),
+            Refusal::UnknownPartition => {
+                part.journals.iter().any(|journal| self.closed.contains(journal))
+                    || matches!(asked, Asked::Expire { .. }) && part.moves
+            }
+            Refusal::Moved => part.moves,
             Refusal::FencedEpoch | Refusal::UnknownEpoch | Refusal::Corrupt => false,
         };
         if let Asked::Append { batch } = asked

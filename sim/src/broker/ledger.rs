@@ -56,6 +56,10 @@ pub struct Floor {
 pub struct Part {
     /// Where it lives.
     pub journal: JournalId,
+    /// Every journal that it has been sent to.
+    pub journals: BTreeSet<JournalId>,
+    /// Whether it has been sent anywhere in this life: then clients may be told to look for it again.
+    pub moves: bool,
     /// Whether the broker stamps its records.
     pub append_time: bool,
     /// Whether retention may move its log start.
@@ -101,6 +105,8 @@ impl Ledger {
     pub fn add_partition(&mut self, id: PartitionId, journal: JournalId, append_time: bool, retained: bool) {
         let part = Part {
             journal,
+            journals: BTreeSet::from([journal]),
+            moves: false,
             append_time,
             retained,
             heard_of: false,

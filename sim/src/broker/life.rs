@@ -105,6 +105,7 @@ impl Broker {
         talk(|| "power cut".into());
         self.hang_up_all();
         self.asked.clear();
+        self.forget_steps();
         if self.chance.odds(1, 4) {
             self.fall_behind();
         }
@@ -180,9 +181,19 @@ impl Broker {
             self.topics().iter().flat_map(|entry| entry.partitions.iter().copied()).collect();
         let mut seen = BTreeSet::new();
         for entry in entries {
-            if self.closed.contains(&entry.journal) {
+            if self
+                .ledger
+                .parts
+                .get(&entry.id)
+                .is_some_and(|part| part.journals.iter().any(|journal| self.closed.contains(journal)))
+            {
                 continue;
             }
+            if !self.is_settled(entry.id)? {
+                // Its journals take no more frames: it is where it was when the next life begins.
+                continue;
+            }
+            let entry = self.entry_of(entry.id).unwrap_or(entry);
             if self.read_partition(&entry).map_err(|error| format!("partition {}: {error}", entry.id))? {
                 seen.insert(entry.id);
             }
@@ -194,12 +205,12 @@ impl Broker {
         let (id, shard) = (entry.id, usize::from(entry.shard.0));
         let token = self.ask_bounds(shard, id);
         self.wait_for(token)?;
-        let Some(Ok((_, start, high))) = self.read.take() else { return Err("the ends are not known".into()) };
+        let Some(Ok((_, mut start, high))) = self.read.take() else { return Err("the ends are not known".into()) };
         let mut next = start;
         let mut served = BTreeSet::new();
         while next < high {
             let bytes_max = *self.chance.pick(&[1, 30_000, 1 << 20]);
-            let token = self.ask_read(shard, id, next, bytes_max);
+            let token = self.ask_read(self.shard_at(id, shard, next), id, next, bytes_max);
             self.wait_for(token)?;
             match self.read.take().ok_or("the read is not answered")? {
                 Ok((after, ..)) if after > next => {
@@ -211,6 +222,15 @@ impl Broker {
                 }
                 Err(Refusal::Damaged { next: after }) if self.ledger.harmed && after.0 > next && after.0 <= high => {
                     next = after.0;
+                }
+                // Its oldest records expired while it was read.
+                Err(Refusal::OutOfRange) if self.ledger.parts[&id].retained => {
+                    let token = self.ask_bounds(shard, id);
+                    self.wait_for(token)?;
+                    match self.read.take() {
+                        Some(Ok((_, now, _))) if now > next => (start, next) = (now, now.min(high)),
+                        other => return Err(format!("read at {next} of {high} is out of range: {other:?}")),
+                    }
                 }
                 // Whatever cannot be read: the next one that is known.
                 Err(Refusal::Fenced) if self.ledger.harmed || self.faulty => {

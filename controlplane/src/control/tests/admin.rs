@@ -284,7 +284,7 @@ async fn create_partitions_grows_a_topic_and_refuses_to_shrink_it() {
 #[tokio::test]
 async fn delete_records_moves_the_log_start_and_no_further_than_the_end() {
     let bench = Bench::start();
-    let log = FakeLog { start: 10, end: 50, batches: vec![] };
+    let log = FakeLog { start: 10, end: 50, ..FakeLog::default() };
     bench.topic("t", vec![log.clone(), log.clone(), log]).await;
     let at = |partition_index, offset| DeleteRecordsPartition { partition_index, offset };
     let topic = DeleteRecordsTopic { name: "t", partitions: vec![at(0, 20), at(1, -1), at(2, 51), at(9, 1)] };
@@ -408,7 +408,7 @@ async fn no_client_changes_where_committed_offsets_lie_or_how_long() {
     use protocol::messages::{alter_configs_request as set, incremental_alter_configs_request as alter};
     const NAME: &str = "__consumer_offsets";
     let bench = Bench::start();
-    bench.topic(NAME, vec![FakeLog { start: 0, end: 50, batches: vec![] }; 2]).await;
+    bench.topic(NAME, vec![FakeLog { start: 0, end: 50, ..FakeLog::default() }; 2]).await;
     let before = bench.control.context().store.topic(NAME).unwrap();
     for validate_only in [true, false] {
         let topics = vec![CreatePartitionsTopic { name: NAME, count: 5, assignments: None }];

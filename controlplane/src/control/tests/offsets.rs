@@ -30,7 +30,7 @@ fn batch(base: i64, codec: Codec, timestamps: &[i64]) -> Vec<u8> {
 
 fn log(batches: Vec<Vec<u8>>) -> FakeLog {
     let end = batches.last().map_or(0, |batch| BatchView::check_stored(batch).unwrap().last_offset() + 1);
-    FakeLog { start: 0, end, batches }
+    FakeLog { start: 0, end, batches, ..FakeLog::default() }
 }
 
 async fn list(bench: &Bench, timestamp: i64, version: i16) -> (ErrorCode, i64, i64, i32) {
@@ -122,7 +122,7 @@ async fn a_search_behind_such_a_header_passes_over_what_is_damaged() {
 #[tokio::test]
 async fn both_ends_and_the_tiers_are_answered_here_too() {
     let bench = Bench::start();
-    bench.topic("t", vec![FakeLog { start: 5, end: 42, batches: vec![] }]).await;
+    bench.topic("t", vec![FakeLog { start: 5, end: 42, batches: vec![], ..FakeLog::default() }]).await;
     assert_eq!(list(&bench, -1, 11).await, (OK, 42, -1, 1));
     assert_eq!(list(&bench, -2, 11).await, (OK, 5, -1, -1));
     assert_eq!(list(&bench, -4, 11).await, (OK, 5, -1, -1));
@@ -160,7 +160,7 @@ async fn wrong_epochs_and_partitions_have_their_names() {
 #[tokio::test]
 async fn an_epochs_end_is_told_and_an_unknown_epoch_has_none() {
     let bench = Bench::start();
-    bench.topic("t", vec![FakeLog { start: 0, end: 42, batches: vec![] }]).await;
+    bench.topic("t", vec![FakeLog { start: 0, end: 42, ..FakeLog::default() }]).await;
     for (leader_epoch, expected) in [(1, (1, 42)), (0, (-1, -1)), (2, (-1, -1))] {
         let partitions = vec![OffsetForLeaderPartition { partition: 0, current_leader_epoch: -1, leader_epoch }];
         let topics = vec![OffsetForLeaderTopic { topic: "t", partitions }];

@@ -191,9 +191,11 @@ fn code_of<T>(result: &Result<T, Error>) -> ErrorCode {
 /// when there is space again or the partition is served elsewhere.
 pub(super) fn append_error(refusal: Refusal) -> Error {
     match refusal {
-        Refusal::Stopping | Refusal::UnknownPartition | Refusal::FencedEpoch | Refusal::UnknownEpoch => {
-            Error::NotCoordinator
-        }
+        Refusal::Stopping
+        | Refusal::Moved
+        | Refusal::UnknownPartition
+        | Refusal::FencedEpoch
+        | Refusal::UnknownEpoch => Error::NotCoordinator,
         Refusal::Busy => Error::CoordinatorLoadInProgress,
         // The batch is the coordinator's own: nothing can be wrong with it but its size.
         Refusal::Corrupt => Error::TooLarge,

@@ -159,6 +159,7 @@ impl FakeCatalog {
             topics: SharedMap::new(hash),
             topics_by_id: SharedMap::new(hash),
             journals: SharedMap::new(hash),
+            homes: SharedMap::new(hash),
         };
         let catalog = Arc::new(Self { image: Mutex::new(Arc::new(image)), slots });
         catalog.create("t", TopicId(11), 100);

@@ -523,8 +523,15 @@ impl World {
         for _ in 0..1000 {
             let (mut slices, mut out) = (Vec::new(), Vec::new());
             let id = PartitionId(1);
-            let outcome =
-                self.store.find_time(self.now, id, timestamp.map(WallMs), &mut self.arena, &mut slices, &mut out);
+            let outcome = self.store.find_time(
+                self.now,
+                id,
+                timestamp.map(WallMs),
+                crate::store::ALL,
+                &mut self.arena,
+                &mut slices,
+                &mut out,
+            );
             self.take(out);
             match outcome {
                 ReadOutcome::Data { .. } => {

@@ -293,12 +293,14 @@ impl CheckpointFold {
     fn apply(&mut self, record: CheckpointRecord) {
         self.upto = record.upto;
         self.sequence = record.sequence;
-        for entry in record.partitions {
-            self.partitions.insert(entry.state.partition, entry);
-        }
+        // First: one that left and came back is in both lists. Of one that left while its state was being gathered metadata
+        // knows better, too.
         for id in record.gone {
             self.partitions.remove(&id);
             self.runs.remove(&id);
+        }
+        for entry in record.partitions {
+            self.partitions.insert(entry.state.partition, entry);
         }
         for start in record.freed {
             self.extents.remove(&start);

@@ -149,8 +149,8 @@ impl Fold {
         let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id, 0));
         // What a frame header says of the log's end counts without the payload.
         let says_end = match header.kind {
-            FrameKind::Records | FrameKind::Snapshot | FrameKind::Open => true,
-            FrameKind::Gap | FrameKind::Close => intact,
+            FrameKind::Records | FrameKind::Snapshot | FrameKind::Open | FrameKind::Close => true,
+            FrameKind::Gap => intact,
             FrameKind::LogStart | FrameKind::EpochStart => false,
         };
         if says_end {
@@ -220,7 +220,12 @@ impl Fold {
                 }
                 return;
             }
-            FrameKind::Gap | FrameKind::Close | FrameKind::EpochStart | FrameKind::Records => return,
+            // Also where the end was never seen: whether it went on elsewhere, metadata says.
+            FrameKind::Close => {
+                partition.log_end = partition.log_end.max(frame.header.base_offset);
+                return;
+            }
+            FrameKind::Gap | FrameKind::EpochStart | FrameKind::Records => return,
         };
         let Some(state) = state else { return };
         partition.note_start(state.log_start, unit);

@@ -15,7 +15,7 @@ use base::image::TopicConfig;
 use base::{Epoch, JournalId, Mono, Offset, PartitionId, WallMs};
 use protocol::batch::BatchView;
 
-use crate::store::{AppendError, Effect, ReadOutcome};
+use crate::store::{ALL, AppendError, Effect, ReadOutcome};
 use crate::testing::{World, batch, batch_at, batch_by, idempotent, topic};
 
 impl World {
@@ -46,7 +46,7 @@ impl World {
             let (mut slices, mut out) = (Vec::new(), Vec::new());
             let wanted = timestamp.map(WallMs);
             let outcome =
-                self.store.find_time(self.now, PartitionId(id), wanted, &mut self.arena, &mut slices, &mut out);
+                self.store.find_time(self.now, PartitionId(id), wanted, ALL, &mut self.arena, &mut slices, &mut out);
             self.take(out);
             match outcome {
                 ReadOutcome::Data { .. } => {

@@ -103,6 +103,7 @@ impl World {
             topics: SharedMap::new(hash),
             topics_by_id: SharedMap::new(hash),
             journals: SharedMap::new(hash),
+            homes: SharedMap::new(hash),
             partitions_below: PartitionId(0),
         };
         let rings = Rings::new(plan.shards, plan.ring);
@@ -182,7 +183,7 @@ impl World {
         self.apply(delta);
     }
 
-    fn apply(&mut self, delta: Delta) {
+    pub fn apply(&mut self, delta: Delta) {
         self.image.generation += 1;
         let (image, delta) = (Arc::new(self.image.clone()), Arc::new(delta));
         for shard in 0..self.shards.len() {
