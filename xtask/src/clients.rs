@@ -8,16 +8,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::run::{cargo, command, root, run};
+use crate::broker::{self, Broker};
+use crate::run::{command, root};
 use crate::setup;
 
 /// Where the result goes.
@@ -89,7 +89,7 @@ pub fn clients(names: &[String]) -> Result<()> {
         bail!("no client {unknown} in {MATRIX}");
     }
     setup::clients()?;
-    let broker = broker_binary()?;
+    let broker = broker::binary()?;
     let mut columns = Vec::new();
     let mut faults = Vec::new();
     for client in matrix.clients.iter().filter(|client| names.is_empty() || names.contains(&client.name)) {
@@ -130,22 +130,12 @@ fn matrix() -> Result<Matrix> {
     Ok(matrix)
 }
 
-/// The binary that `BARELOG_BIN` names, else the release build.
-fn broker_binary() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("BARELOG_BIN") {
-        return Ok(path.into());
-    }
-    run(&mut cargo(&["build", "--release", "--package", "barelog"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/barelog"))
-}
-
 /// Runs all scenarios of a client against a broker of its own.
 fn column(binary: &Path, client: &Client, scenarios: &[Scenario]) -> Result<Column> {
     let folder = setup::tools().join("matrix").join(&client.name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    let mut broker = Broker::start(binary, &folder)?;
+    let mut broker = Broker::dev(binary, &folder)?;
     let version = match call(client, &broker.bootstrap, "version", &folder)? {
         Ok(line) if line.result == "pass" => line.detail,
         Ok(line) => bail!("version: {}", line.detail),
@@ -228,76 +218,6 @@ fn filled(part: &str) -> String {
     part.replace("{python}", &setup::python().to_string_lossy())
         .replace("{jars}", &setup::jars().to_string_lossy())
         .replace("{built}", &setup::built().to_string_lossy())
-}
-
-/// A broker on loopback that ends when this is dropped.
-struct Broker {
-    child: Child,
-    bootstrap: String,
-    log: PathBuf,
-}
-
-impl Broker {
-    fn start(binary: &Path, folder: &Path) -> Result<Self> {
-        let [kafka, http] = free_ports()?;
-        let log = folder.join("broker.log");
-        let child = Command::new(binary)
-            .args(["dev", "--data-dir"])
-            .arg(folder.join("data"))
-            .args(["--listen", &format!("127.0.0.1:{kafka}"), "--metrics-listen", &format!("127.0.0.1:{http}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?)
-            .spawn()
-            .with_context(|| format!("cannot start {}", binary.display()))?;
-        let mut broker = Self { child, bootstrap: format!("127.0.0.1:{kafka}"), log };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_healthy(http) {
-            broker.must_run()?;
-            ensure!(Instant::now() < deadline, "the broker is not healthy; see {}", broker.log.display());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(broker)
-    }
-
-    fn must_run(&mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait()? {
-            bail!("the broker ended with {status}; see {}", self.log.display());
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // Logs stay for reading; data would only take room.
-        if let Some(folder) = self.log.parent() {
-            let _ = std::fs::remove_dir_all(folder.join("data"));
-        }
-    }
-}
-
-/// Two ports below those that the kernel gives to outgoing connections, free a moment ago.
-fn free_ports() -> Result<[u16; 2]> {
-    let start = u16::try_from(std::process::id() % 10_000)?;
-    let mut free = (0..10_000)
-        .map(|step| 20_000 + (start + step) % 10_000)
-        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    match (free.next(), free.next()) {
-        (Some(one), Some(other)) => Ok([one, other]),
-        _ => bail!("no free ports"),
-    }
-}
-
-fn is_healthy(port: u16) -> bool {
-    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-    let mut text = String::new();
-    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").is_ok()
-        && stream.read_to_string(&mut text).is_ok()
-        && text.starts_with("HTTP/1.1 200")
 }
 
 /// The text of docs/CLIENTS.md.

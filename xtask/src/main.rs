@@ -1,7 +1,8 @@
-//! The one tool: `cargo xtask setup | test | ci | clients | compare | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
+//! The one tool: `cargo xtask setup | test | ci | clients | suites | compare | golden | tidy | fix | bench | counts | sim | powercut | fuzz | bless | codegen`.
 
 #![allow(unreachable_pub, reason = "a program exports nothing; pub says: used by a sibling module")]
 
+mod broker;
 mod ci;
 mod clients;
 mod codegen;
@@ -14,6 +15,7 @@ mod powercut;
 mod run;
 mod setup;
 mod sim;
+mod suites;
 mod test;
 mod tidy;
 
@@ -28,6 +30,7 @@ cargo xtask COMMAND
   ci       [STEP…] [--seeds N] [--seconds N]  the long form, hours: test, clients, long simulation, power cuts, fuzzing, instruction
            counts, into docs/CI.md
   clients  [NAME…]  every Kafka client against a fresh broker, into docs/CLIENTS.md
+  suites   [kgo|librdkafka]  test suites of other projects against a fresh broker, into docs/SUITES.md (needs Go, a C++ compiler, npm)
   compare  the same records to a real Kafka, and what each keeps of them after compaction, into docs/COMPACTION.md
   golden   records tests/golden/ anew from a real Kafka (needs Java and Maven)
   tidy     formatting, lints, who imports whom, links, file lengths
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Some("test") => test::test(),
         Some("ci") => ci::ci(&args[1..]),
         Some("clients") => clients::clients(&args[1..]),
+        Some("suites") => suites::suites(&args[1..]),
         Some("compare") => compare::compare(),
         Some("golden") => golden::golden(),
         Some("tidy") => tidy::tidy(),

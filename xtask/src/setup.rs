@@ -26,6 +26,18 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// What fuzzing needs beside [`PROGRAMS`]: libFuzzer is C++.
 const FUZZ_PROGRAMS: &[(&str, &str)] = &[("c++", "g++")];
 
+/// What the suite of librdkafka is fetched and built with; headers by their path.
+const SUITE_PROGRAMS: &[(&str, &str)] = &[
+    ("cc", "gcc"),
+    ("c++", "g++"),
+    ("make", "make"),
+    ("python3", "python3"),
+    ("npm", "npm"),
+    ("/usr/include/zlib.h", "zlib1g-dev"),
+    ("/usr/include/openssl/ssl.h", "libssl-dev"),
+    ("/usr/include/zstd.h", "libzstd-dev"),
+];
+
 /// Python clients, pinned.
 const PYTHON: &[&str] = &[
     "kafka-python==3.0.12",
@@ -100,6 +112,11 @@ pub fn setup() -> Result<()> {
 /// Installs what fuzzing needs.
 pub fn fuzzing() -> Result<()> {
     packages(FUZZ_PROGRAMS)
+}
+
+/// Installs what builds the suite of librdkafka.
+pub fn native_suite() -> Result<()> {
+    packages(SUITE_PROGRAMS)
 }
 
 /// Installs what counts instructions.
@@ -247,7 +264,7 @@ fn go_programs() -> Result<()> {
 }
 
 /// A Go that is new enough: the one on PATH, else a toolchain that comes as a module, which any Go can fetch.
-fn go() -> Result<String> {
+pub fn go() -> Result<String> {
     packages(&[("go", "golang-go")])?;
     let found = output(&mut command("go", &["env", "GOVERSION"]))?;
     let mut numbers = found.trim().trim_start_matches("go").split('.').map(|number| number.parse().unwrap_or(0));
