@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{command, output, root};
-use crate::{clients, compare, counts, fuzz, powercut, sim, test};
+use crate::{clients, compare, counts, fuzz, powercut, sim, suites, test};
 
 /// Where the result goes.
 const DOCUMENT: &str = "docs/CI.md";
@@ -31,6 +31,7 @@ struct Asked {
 const STEPS: &[Step] = &[
     Step { name: "test", shows: "the gate", run: |_| test::test() },
     Step { name: "clients", shows: "every client, every scenario", run: |_| clients::clients(&[]) },
+    Step { name: "suites", shows: "the tests of franz-go and librdkafka", run: |_| suites::suites(&[]) },
     Step {
         name: "sim",
         shows: "so many seeds of each level of the simulator, and the kept ones",
