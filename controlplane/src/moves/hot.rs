@@ -3,7 +3,7 @@
 //! It takes a while of the same picture before anything moves, a clear gain, and a long pause before the same partition moves
 //! again: what is hot today and was cold yesterday must not wander to and fro.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const OTHERS_PERCENT: u64 = 5;
 const GAIN_PERCENT: u64 = 80;
 
 /// What was written where, as of one look.
-type Written = HashMap<(PartitionId, JournalId), u64>;
+type Written = BTreeMap<(PartitionId, JournalId), u64>;
 
 /// Watches loads.
 #[derive(Default)]
@@ -42,8 +42,8 @@ pub(super) struct Watch {
     at: Option<Instant>,
     before: Written,
     /// Who was hot in the last looks, by journal, and in how many in a row.
-    candidates: HashMap<JournalId, (PartitionId, u32)>,
-    rested: HashMap<PartitionId, Instant>,
+    candidates: BTreeMap<JournalId, (PartitionId, u32)>,
+    rested: BTreeMap<PartitionId, Instant>,
 }
 
 /// A partition that is to move.
@@ -94,7 +94,7 @@ impl Watch {
         let written: Written = sizes.iter().map(|size| ((size.partition, size.journal), size.written)).collect();
         let before = std::mem::replace(&mut self.before, written);
         let seconds = seconds?;
-        let mut loads: HashMap<JournalId, Vec<(u64, PartitionId)>> = HashMap::new();
+        let mut loads: BTreeMap<JournalId, Vec<(u64, PartitionId)>> = BTreeMap::new();
         for (key, now) in &self.before {
             let rate = now.saturating_sub(before.get(key).copied().unwrap_or(*now)) / seconds;
             loads.entry(key.1).or_default().push((rate, key.0));
@@ -103,7 +103,7 @@ impl Watch {
         let total = |journal: JournalId| -> u64 {
             loads.get(&journal).map_or(0, |loads| loads.iter().map(|(rate, _)| rate).sum())
         };
-        let mut seen = HashMap::new();
+        let mut seen = BTreeMap::new();
         for (journal, loads) in &loads {
             let all = total(*journal);
             let Some((rate, partition)) = loads.iter().copied().max() else { continue };

@@ -7,7 +7,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem;
 
 use base::image::TopicConfig;
 use base::memory::Arena;
@@ -68,7 +67,7 @@ impl<A: Arena> Store<A> {
             .filter(|number| {
                 let partition = self.partitions.at(*number).expect("listed");
                 let enters = matches!(partition.standing, Standing::Entering { .. });
-                !named.contains(&partition.journal) && !(enters && target == Some(partition.journal))
+                !(named.contains(&partition.journal) || enters && target == Some(partition.journal))
             })
             .collect();
         for number in strays {
@@ -88,7 +87,7 @@ impl<A: Arena> Store<A> {
                 compacting.any = true;
                 compacting.bounded |= compaction.lag_ms_max < i64::MAX;
             }
-            let begun = mem::replace(&mut partition.config, Some(config.clone())).is_some();
+            let begun = partition.config.replace(config.clone()).is_some();
             partition.expires = WallMs(i64::MIN);
             let enters = target == Some(slot) && matches!(partition.standing, Standing::Entering { .. });
             if !enters {
