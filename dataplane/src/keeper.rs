@@ -15,7 +15,7 @@ use base::stats::Counter;
 use base::{DeviceIndex, JournalId};
 use journal::pool::{Fill, Filled, Pool, Wanted};
 use journal::storage::{Storage as _, StorageError};
-use journal::store::{Effect, Event, ExtentAddress};
+use journal::store::{Effect, Event, ExtentAddress, Wish};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::device::{BlockingStorage, Flushes};
@@ -39,7 +39,7 @@ const GROWTH_RETRY: Duration = Duration::from_secs(5);
 /// What a shard asks of the keeper.
 #[derive(Debug)]
 enum Request {
-    Want { device: DeviceIndex, for_cleaning: bool },
+    Want { device: DeviceIndex, wish: Wish },
     Free { extent: ExtentAddress },
     Checkpoint { journal: JournalId, bytes: Vec<u8>, replace: bool },
 }
@@ -89,7 +89,7 @@ impl KeeperLink {
     /// When it is not one for the keeper.
     pub(crate) fn submit(&mut self, effect: Effect) {
         let request = match effect {
-            Effect::NeedExtent { device, for_cleaning, .. } => Request::Want { device, for_cleaning },
+            Effect::NeedExtent { device, wish, .. } => Request::Want { device, wish },
             Effect::FreeExtent { extent } => Request::Free { extent },
             Effect::Checkpoint { journal, bytes, replace } => Request::Checkpoint { journal, bytes, replace },
             other => unreachable!("the shard keeps this to itself: {other:?}"),
@@ -192,7 +192,7 @@ struct Filling {
 struct Device {
     kept: KeptDevice,
     /// Shards that wait for an extent.
-    wishes: VecDeque<(usize, bool)>,
+    wishes: VecDeque<(usize, Wish)>,
     filling: Option<Filling>,
     retry_growth_at: Option<Instant>,
     /// When the last extent was handed out, and how long after the one before.
@@ -330,7 +330,7 @@ impl Keeper {
             while let Ok(request) = self.shards[shard].requests.pop() {
                 any = true;
                 match request {
-                    Request::Want { device, for_cleaning } => self.want(shard, device, for_cleaning),
+                    Request::Want { device, wish } => self.want(shard, device, wish),
                     Request::Free { extent } => {
                         let device = &mut self.devices[usize::from(extent.device.0)];
                         device.kept.pool.give_back(extent);
@@ -346,16 +346,16 @@ impl Keeper {
         any
     }
 
-    fn want(&mut self, shard: usize, index: DeviceIndex, for_cleaning: bool) {
+    fn want(&mut self, shard: usize, index: DeviceIndex, wish: Wish) {
         let device = &mut self.devices[usize::from(index.0)];
-        let extent = match device.kept.pool.want(for_cleaning) {
+        let extent = match device.kept.pool.want(wish) {
             Wanted::Extent(extent) => {
                 device.note_taken();
                 Some(extent)
             }
             Wanted::Full => None,
             Wanted::Later => {
-                device.wishes.push_back((shard, for_cleaning));
+                device.wishes.push_back((shard, wish));
                 return;
             }
         };
@@ -365,8 +365,8 @@ impl Keeper {
     /// Answers wishes that can be answered now.
     fn grant(&mut self, index: DeviceIndex) {
         let device = &mut self.devices[usize::from(index.0)];
-        for (shard, for_cleaning) in std::mem::take(&mut device.wishes) {
-            self.want(shard, index, for_cleaning);
+        for (shard, wish) in std::mem::take(&mut device.wishes) {
+            self.want(shard, index, wish);
         }
     }
 

@@ -64,6 +64,9 @@ fn stores(rest: &mut Rest, epoch: i32) -> Result<(Vec<Shard>, Pool, Vec<JournalR
     let all: Vec<&RecoveryReport> = reports.iter().collect();
     let (initial, generation) = recovery::pool_start(&found, DEVICE, &all);
     let pool = Pool::new(rest.plan.pool_config(device.label.extents_offset), initial, generation);
+    if pool.reserve_is_broken() {
+        shards.iter_mut().for_each(|shard| shard.store.hold_back(DEVICE));
+    }
     Ok((shards, pool, reports.into_iter().flat_map(|report| report.journals).collect()))
 }
 

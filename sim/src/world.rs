@@ -10,7 +10,7 @@ use journal::Store;
 use journal::device::Device;
 use journal::pool::{Filled, Pool, PoolConfig, Wanted};
 use journal::storage::Storage as _;
-use journal::store::{ClusterConfig, Durability, Effect, Event, ExtentAddress, StoreConfig};
+use journal::store::{ClusterConfig, Durability, Effect, Event, ExtentAddress, StoreConfig, Wish};
 
 use crate::disk::WriteId;
 use crate::{Chance, Disk, SimArena, sums};
@@ -249,7 +249,7 @@ pub struct World<S = Shard> {
     pub trace: u64,
     ops: Vec<(usize, Op)>,
     /// Extents asked for, by shard; answered in the order of the questions.
-    wishes: Vec<VecDeque<bool>>,
+    wishes: Vec<VecDeque<Wish>>,
     filling: Option<journal::pool::Fill>,
 }
 
@@ -349,7 +349,7 @@ impl<S: Host> World<S> {
                 self.shards[shard].arena_mut().lend(&block);
                 return Some(Op::Read { token, offset, block, len });
             }
-            Effect::NeedExtent { for_cleaning, .. } => self.wishes[shard].push_back(for_cleaning),
+            Effect::NeedExtent { wish, .. } => self.wishes[shard].push_back(wish),
             Effect::FreeExtent { extent } => return Some(Op::Free { extent }),
             Effect::Checkpoint { journal, bytes, replace } => {
                 return Some(Op::Checkpoint { journal, bytes, replace });
@@ -460,8 +460,8 @@ impl<S: Host> World<S> {
     fn grant(&mut self, at: usize) -> bool {
         let wishing: Vec<usize> = (0..self.wishes.len()).filter(|&shard| !self.wishes[shard].is_empty()).collect();
         let shard = wishing[at % wishing.len()];
-        let for_cleaning = self.wishes[shard][0];
-        let extent = match self.pool.want(for_cleaning) {
+        let wish = self.wishes[shard][0];
+        let extent = match self.pool.want(wish) {
             Wanted::Extent(extent) => Some(extent),
             Wanted::Full => None,
             Wanted::Later => return self.keep(),

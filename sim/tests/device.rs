@@ -7,6 +7,7 @@ use journal::device::{Claim, Device, DeviceError, Pair};
 use journal::format::{Cut, ExtentHeader, ExtentKind, FormatError, JournalStart, Label, LocalState, SECTOR};
 use journal::pool::{Filled, Initial, Pool, PoolConfig, Wanted};
 use journal::storage::Storage as _;
+use journal::store::Wish;
 use sim::disk::any_survival;
 use sim::{Chance, Disk, sums};
 
@@ -269,8 +270,8 @@ fn a_pool_never_hands_out_one_extent_twice_and_ends_where_the_device_does() {
         for _ in 0..300 {
             match chance.below(3) {
                 0 => {
-                    let cleaning = chance.odds(1, 4);
-                    if let Wanted::Extent(extent) = pool.want(cleaning) {
+                    let wish = if chance.odds(1, 4) { Wish::Cleaning } else { Wish::Appends };
+                    if let Wanted::Extent(extent) = pool.want(wish) {
                         assert!(extent.generation > last);
                         last = extent.generation;
                         assert!(!out.iter().any(|other: &journal::store::ExtentAddress| other.offset == extent.offset));

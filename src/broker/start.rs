@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use base::image::{Advertised, Image};
 use base::stats::ShardStats;
-use base::{BrokerId, ClusterId, ShardId};
+use base::{BrokerId, ClusterId, DeviceIndex, ShardId};
 use cluster::{Command, Local};
 use controlplane::Control;
 use controlplane::groups::GroupCount;
@@ -254,7 +254,7 @@ impl ShardParts {
 }
 
 fn wire(config: &BrokerConfig, sockets: Sockets, recovered: Recovered, level: LogLevel) -> Result<Running> {
-    let Recovered { devices, stores, reports, metadata, image, checkpoints, hash_seed, control_stats } = recovered;
+    let Recovered { devices, mut stores, reports, metadata, image, checkpoints, hash_seed, control_stats } = recovered;
     let closed = storage::closed(&reports);
     let profile = &config.profile;
     let addresses = sockets.kafka.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
@@ -265,6 +265,11 @@ fn wire(config: &BrokerConfig, sockets: Sockets, recovered: Recovered, level: Lo
     let (keeper_links, keeper_ends) = keeper::keeper_links(&wakers, &keeper_waker);
     let flushes = Flushes::new(devices.len(), &wakers);
     let kept = storage::kept(&devices, &reports);
+    for (index, device) in (0u16..).zip(&kept) {
+        if device.pool.reserve_is_broken() {
+            stores.iter_mut().for_each(|store| store.hold_back(DeviceIndex(index)));
+        }
+    }
     let observed = Arc::new(Parts::new(config, &devices, &kept));
     let keeper_config = KeeperConfig { fill_rate: FILL_RATE, checkpoints, devices: kept, flushes: flushes.clone() };
     let keeper = keeper::spawn(keeper_config, keeper_ends, keeper_waker, keeper_doze)?;

@@ -27,8 +27,11 @@ use crate::config::{BrokerConfig, DeviceConfig, DeviceKind};
 /// Pairs of local-state slots on a new device: as many journals as it can ever hold. 256: four classes on 64 shards.
 const STATE_PAIRS: u32 = 256;
 
-/// Extents of each device that only cleaning gets.
+/// Extents of each device that appends do not get: this part of it, within these bounds. Two are the least that frees space, one
+/// for deletions and one for clustering; on a large device several journals may need one for deletions at once.
+const RESERVE_PART: u64 = 16;
 const RESERVE: usize = 2;
+const RESERVE_MAX: usize = 8;
 
 /// Once a device was full, this part of it must come free before producers get more. A 32nd: what retention frees at a time is
 /// more, and 512 MiB of 16 GiB last a while.
@@ -279,7 +282,8 @@ pub(super) fn kept(devices: &[Opened], reports: &[RecoveryReport]) -> Vec<KeptDe
             extent_len: label.extent_len,
             extents_max: opened.extents_max,
             ahead: AHEAD,
-            reserve: RESERVE,
+            reserve: usize::try_from(opened.extents_max / RESERVE_PART)
+                .map_or(RESERVE_MAX, |part| part.clamp(RESERVE, RESERVE_MAX)),
             resume: usize::try_from(opened.extents_max / RESUME_PART).unwrap_or(usize::MAX),
         };
         KeptDevice {

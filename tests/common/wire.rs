@@ -190,6 +190,26 @@ impl Wire {
         Ok(Fetched { code, high_watermark, log_start, bytes: fields.bytes().to_vec() })
     }
 
+    /// ListOffsets v1 for the end of one partition: an error code, or 0, and the offset.
+    pub fn end(&mut self, topic: &str, partition: i32) -> Attempt<(i16, i64)> {
+        self.send(2, 1, |out| {
+            out.extend((-1i32).to_be_bytes());
+            out.extend(1i32.to_be_bytes());
+            string(out, topic);
+            out.extend(1i32.to_be_bytes());
+            out.extend(partition.to_be_bytes());
+            out.extend((-1i64).to_be_bytes());
+        })?;
+        let response = self.receive()?;
+        let mut fields = Fields(&response);
+        fields.take(4);
+        fields.string();
+        fields.take(4 + 4);
+        let code = fields.i16();
+        fields.take(8);
+        Ok((code, fields.i64()))
+    }
+
     /// DeleteRecords v1 of one partition, all before `offset`; an error code, or 0.
     pub fn delete_records(&mut self, topic: &str, partition: i32, offset: i64) -> Attempt<i16> {
         self.send(21, 1, |out| {
@@ -241,6 +261,13 @@ impl Wire {
         fields.string();
         fields.take(4 + 4);
         Ok(fields.i16())
+    }
+
+    /// FindCoordinator v0 of a group: an error code, or 0. The first one makes the topic of committed offsets.
+    pub fn find_coordinator(&mut self, group: &str) -> Attempt<i16> {
+        self.send(10, 0, |out| string(out, group))?;
+        let response = self.receive()?;
+        Ok(Fields(&response).i16())
     }
 
     /// OffsetCommit v2 of one partition by nobody's member; an error code, or 0.

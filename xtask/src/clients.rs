@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -44,6 +44,9 @@ struct Scenario {
     shows: String,
     /// Kafka's error code that the client has to show, as the detail of its line.
     code: Option<i16>,
+    /// Against a broker of its own with the smallest of devices, which a topic `filler` has filled.
+    #[serde(default)]
+    full: bool,
 }
 
 #[derive(Deserialize)]
@@ -148,7 +151,9 @@ fn column(binary: &Path, client: &Client, scenarios: &[Scenario]) -> Result<Colu
         let verdict = if client.cannot.contains_key(&scenario.name) {
             Verdict::Cannot
         } else {
-            judge(scenario, call(client, &broker.bootstrap, &scenario.name, &folder)?)
+            let full = scenario.full.then(|| full_broker(binary, &folder.join("full"))).transpose()?;
+            let bootstrap = full.as_ref().map_or(&broker.bootstrap, |full| &full.bootstrap);
+            judge(scenario, call(client, bootstrap, &scenario.name, &folder)?)
         };
         let seconds = started.elapsed().as_secs_f32();
         match &verdict {
@@ -218,6 +223,36 @@ fn filled(part: &str) -> String {
     part.replace("{python}", &setup::python().to_string_lossy())
         .replace("{jars}", &setup::jars().to_string_lossy())
         .replace("{built}", &setup::built().to_string_lossy())
+}
+
+/// A broker whose device takes no more records.
+fn full_broker(binary: &Path, folder: &Path) -> Result<Broker> {
+    std::fs::create_dir_all(folder)?;
+    // One shard: all topics share a journal, and are full together.
+    let profile = folder.join("profile.toml");
+    std::fs::write(&profile, "[shards]\ncount = 1\n")?;
+    let settings = format!("data.size = \"512 MiB\"\nhardware.profile = \"{}\"", profile.display());
+    let broker = Broker::serve(binary, folder, &settings)?;
+    // Smaller and smaller lines, until not even the smallest finds room.
+    for (bytes, lines) in [(1 << 20, 64), (64 << 10, 1), (4 << 10, 1), (1, 1)] {
+        let text = ("x".repeat(bytes) + "\n").repeat(lines);
+        let took = (0..200).take_while(|_| produce(binary, &broker.bootstrap, &text).unwrap_or(false)).count();
+        ensure!(took < 200, "the device does not fill");
+    }
+    Ok(broker)
+}
+
+/// Whether `barelog produce` could send these lines to the topic `filler`.
+fn produce(binary: &Path, bootstrap: &str, text: &str) -> Result<bool> {
+    let mut child = Command::new(binary)
+        .args(["produce", "filler", "--bootstrap", bootstrap])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    // It may end before it has read all.
+    let _ = child.stdin.take().context("piped")?.write_all(text.as_bytes());
+    Ok(child.wait()?.success())
 }
 
 /// The text of docs/CLIENTS.md.
@@ -316,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_the_scenario_the_word_and_the_code() {
-        let scenario = Scenario { name: "error".into(), shows: String::new(), code: Some(3) };
+        let scenario = Scenario { name: "error".into(), shows: String::new(), code: Some(3), full: false };
         let line = |scenario: &str, result: &str, detail: &str| {
             Ok(Line { scenario: scenario.into(), result: result.into(), detail: detail.into() })
         };

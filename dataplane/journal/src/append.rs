@@ -285,7 +285,8 @@ impl<A: Arena> Store<A> {
         }
         let held_back = journal.extents.back().is_some_and(|extent| extent.for_cleaning) && !for_cleaning;
         let held_back = held_back || journal.roll && !journal.spare.is_empty() && !for_cleaning;
-        if journal.fits(frame) && !held_back {
+        let kept = if for_cleaning { 0 } else { journal.control_room() };
+        if journal.fits(frame, kept) && !held_back {
             return Ok(());
         }
         if need > UNIT_BYTES_MAX {
@@ -296,10 +297,12 @@ impl<A: Arena> Store<A> {
         }
         let journal = &mut self.journals[slot];
         let filling = journal.open.as_ref().filter(|open| open.frames > 0).map_or(0, |open| sectors(open.used));
-        let stays = !held_back && journal.extents.back().is_some_and(|extent| extent.left() >= filling + sectors(need));
+        let stays =
+            !held_back && journal.extents.back().is_some_and(|extent| extent.left() >= filling + sectors(need) + kept);
         if !stays && journal.spare.is_empty() && !(for_cleaning && journal.cleaning_spare.is_some()) {
             // Not to be had: the open unit goes on filling with what is smaller.
-            journal.cleaning_due |= for_cleaning && journal.full_until.is_some();
+            // A new journal has nothing that could be freed: it waits for room as records do.
+            journal.cleaning_due |= for_cleaning && journal.full_until.is_some() && !journal.extents.is_empty();
             return Err(if journal.full_until.is_some() { AppendError::Full } else { AppendError::Busy });
         }
         // An open unit without frames (its first batch failed its CRC) is given up: nothing of it counts. The first one of an

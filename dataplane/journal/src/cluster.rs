@@ -145,9 +145,10 @@ impl<A: Arena> Store<A> {
         }
         let Some(len) = journal.extents.back().map(|extent| extent.address.len) else { return };
         let Some(retained) = journal.clustering.retained else { return };
-        // Headers and padding, the extent being written, and one half empty at either end.
+        // Headers and padding, the extent being written, and one half empty at either end. On a full device any two that become
+        // one are worth it.
         let needed = retained + retained / 4 + 3 * len;
-        if journal.extents.len() as u64 * len <= needed {
+        if journal.extents.len() as u64 * len <= needed && journal.full_until.is_none() {
             return;
         }
         let rest = self.config.clustering.rest_ms;
@@ -204,6 +205,7 @@ impl<A: Arena> Store<A> {
         // Room for header, footer and padding.
         let most = len - len / 8 - 2 * SECTOR as u64;
         let closed = journal.extents.len().saturating_sub(1);
+        let full = journal.full_until.is_some();
         let (mut begin, mut sum) = (0, 0);
         for at in 0..=closed {
             let live = journal.extents.get(at).filter(|extent| at < closed && fits(extent, journal.commit));
@@ -214,8 +216,15 @@ impl<A: Arena> Store<A> {
                 sum += live;
                 continue;
             }
-            let worth = at - begin >= 2 && (sum * 2 >= most || at - begin >= 4 || at < closed);
+            let worth = at - begin >= 2 && (full || sum * 2 >= most || at - begin >= 4 || at < closed);
             if worth && sum > 0 {
+                if full && !journal.has_control_room() {
+                    // First: with the last extent in its hands and no room for the states that must follow, it would wait
+                    // for ever.
+                    journal.cleaning_due = true;
+                    journal.clustering.rest_until = Mono(0);
+                    return;
+                }
                 begin_job(journal, begin, at, None);
                 return;
             }
@@ -253,6 +262,7 @@ impl<A: Arena> Store<A> {
                 Step::Body(Stage::Durable) => job.step = Step::States(0),
                 Step::States(_) => {
                     if !self.append_states(now, slot, arena) {
+                        self.give_way(now, slot);
                         return;
                     }
                 }
@@ -282,6 +292,14 @@ impl<A: Arena> Store<A> {
                 | Step::Body(_)
                 | Step::Header(_) => return,
             }
+        }
+    }
+
+    /// States find no room: where none is to be had, what was taken for the stretch goes back, and others may free some.
+    fn give_way(&mut self, now: Now, slot: u16) {
+        let journal = &self.journals[usize::from(slot)];
+        if journal.full_until.is_some() && now.mono < journal.cleaning_until && journal.cleaning_spare.is_none() {
+            self.fail_clustering(slot, String::new());
         }
     }
 

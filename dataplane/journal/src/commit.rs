@@ -70,7 +70,9 @@ impl<A: Arena> Store<A> {
         journal.asked = true;
         let wish = if for_cleaning { Wish::Cleaning } else { Wish::Appends };
         self.asking[usize::from(journal.device.0)].push_back((slot, wish));
-        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning });
+        // The states of a stretch are part of its clustering: for them the very last one is there.
+        let wish = if for_cleaning && journal.clustering.wants_room() { Wish::Clustering } else { wish };
+        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), wish });
     }
 
     /// Asks for an extent for what is being clustered: from what is held back where there is no other, since more than one
@@ -82,7 +84,7 @@ impl<A: Arena> Store<A> {
             return;
         }
         self.asking[device].push_back((slot, Wish::Clustering));
-        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), for_cleaning: true });
+        out.push(Effect::NeedExtent { device: journal.device, journal: journal.id(), wish: Wish::Clustering });
     }
 
     /// An extent that was asked for, or word that there is no space. Answers come in the order of the questions.

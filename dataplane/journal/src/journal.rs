@@ -23,6 +23,10 @@ use crate::store::ExtentAddress;
 /// Blocks the tail is written from. A unit never crosses one; 1 MiB is what may fly of a journal at once.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
+/// The part of an extent that is left to control frames where there is no other: 1 MiB of 64 MiB, some 250 deletions or starts
+/// that are written alone, in a sector each.
+const CONTROL_PART: u64 = 64;
+
 /// Tail frames remembered at most: 256 Ki × 64 bytes = 16 MiB. Small batches reach it before the tail's memory is full.
 pub(crate) const FRAMES_MAX: usize = 256 << 10;
 
@@ -240,6 +244,11 @@ impl Extent {
         self.address.offset + SECTOR as u64 + (position.0 - self.start.position.0)
     }
 
+    /// Whether less than half of it is left.
+    pub(crate) fn is_low(&self) -> bool {
+        self.left() as u64 * 2 < self.address.len
+    }
+
     /// Bytes left behind closed units, with room kept for the footer.
     pub(crate) fn left(&self) -> usize {
         let footer = match &self.index {
@@ -379,11 +388,11 @@ impl Journal {
         self.identity.journal
     }
 
-    /// Whether the open unit takes a frame of `bytes` more.
-    pub(crate) fn fits(&self, bytes: usize) -> bool {
+    /// Whether the open unit takes a frame of `bytes` more and leaves so much of its extent.
+    pub(crate) fn fits(&self, bytes: usize, kept: usize) -> bool {
         let (Some(open), Some(extent)) = (&self.open, self.extents.back()) else { return false };
         let used = open.used + bytes;
-        used <= open.cap && sectors(used) <= extent.left()
+        used <= open.cap && sectors(used) + kept <= extent.left()
     }
 
     /// Position of the next frame of the open unit.
@@ -545,6 +554,24 @@ impl Journal {
         }
     }
 
+    /// Bytes at the end of the newest extent that records leave to control frames while no other extent is there: on a full
+    /// device deletions, which free it, find room at once, in each journal, and after any number of starts that take some.
+    pub(crate) fn control_room(&self) -> usize {
+        match self.extents.back() {
+            // Only where the next one was asked for.
+            Some(extent) if self.spare.is_empty() && extent.is_low() => {
+                usize::try_from(extent.address.len / CONTROL_PART).unwrap_or(usize::MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether control frames find room for a while.
+    pub(crate) fn has_control_room(&self) -> bool {
+        let part = |extent: &Extent| extent.left() as u64 >= extent.address.len / CONTROL_PART / 2;
+        !self.spare.is_empty() || self.cleaning_spare.is_some() || self.extents.back().is_some_and(part)
+    }
+
     /// Whether an extent must be asked for: less than half of one is left and none is spare.
     pub(crate) fn wants_extent(&self, now: Mono) -> bool {
         if self.asked || !self.spare.is_empty() || self.fenced.is_some() {
@@ -555,7 +582,7 @@ impl Journal {
         }
         match self.extents.back() {
             // An extent that was held back takes no records: they wait for another.
-            Some(extent) => extent.for_cleaning || self.roll || extent.left() as u64 * 2 < extent.address.len,
+            Some(extent) => extent.for_cleaning || self.roll || extent.is_low(),
             None => true,
         }
     }

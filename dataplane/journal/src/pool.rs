@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use base::DeviceIndex;
 
-use crate::store::ExtentAddress;
+use crate::store::{ExtentAddress, Wish};
 
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,9 @@ pub struct PoolConfig {
     pub extents_max: u64,
     /// How many written extents to hold ready: 2, so that one is being filled while the next is there.
     pub ahead: usize,
-    /// How many of the last extents only cleaning gets, so that a full device can still write the control frames that free
-    /// space.
+    /// How many of the last extents appends do not get, so that a full device can still write what frees space. Where it is
+    /// more than one, the very last is for clustering alone: deletions whose frames take the others free nothing before
+    /// what lives between the deleted records is written elsewhere.
     pub reserve: usize,
     /// Once a wish was refused, how many extents beyond the reserve must be there before others are granted: a device that is
     /// freed by little and little is not full and not full in turn.
@@ -138,12 +139,14 @@ impl Pool {
     }
 
     /// Hands out an extent with a generation of its own.
-    pub fn want(&mut self, for_cleaning: bool) -> Wanted {
-        let is_refused = if for_cleaning {
-            self.left() == 0
-        } else {
-            self.full = self.left() <= self.config.reserve || self.is_full();
-            self.full
+    pub fn want(&mut self, wish: Wish) -> Wanted {
+        let is_refused = match wish {
+            Wish::Clustering => self.left() == 0,
+            Wish::Cleaning => self.left() <= self.config.reserve.saturating_sub(1).min(1),
+            Wish::Appends => {
+                self.full = self.left() <= self.config.reserve || self.is_full();
+                self.full
+            }
         };
         if is_refused {
             return Wanted::Full;
@@ -248,6 +251,12 @@ impl Pool {
         counts.ready + counts.blank + counts.growable
     }
 
+    /// Whether journals have extents of the reserve. Asked once a pool is built: see [`crate::Store::hold_back`].
+    #[must_use]
+    pub fn reserve_is_broken(&self) -> bool {
+        self.left() < self.config.reserve
+    }
+
     /// Whether appends get no extents: a wish was refused, and fewer than the configured have come free since.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -305,53 +314,72 @@ mod tests {
     #[test]
     fn blank_extents_are_filled_before_the_device_grows_and_only_as_many_as_ahead() {
         let mut pool = Pool::new(config(4), [Initial::Used, Initial::Blank], 7);
-        assert_eq!(pool.want(false), Wanted::Later);
+        assert_eq!(pool.want(Wish::Appends), Wanted::Later);
         assert_eq!(pool.work(), Some(Fill { grow: None, offset: 2 << 20, len: 1 << 20 }));
         assert_eq!(pool.work(), None, "one at a time");
         pool.done(Filled::Done);
         assert_eq!(pool.work(), Some(Fill { grow: Some(4 << 20), offset: 3 << 20, len: 1 << 20 }));
         pool.done(Filled::Done);
         assert_eq!(pool.work(), None, "two are ready");
-        let first = extent(pool.want(false));
+        let first = extent(pool.want(Wish::Appends));
         assert_eq!((first.offset, first.generation), (2 << 20, 8));
-        assert_eq!(extent(pool.want(false)).generation, 9);
+        assert_eq!(extent(pool.want(Wish::Appends)).generation, 9);
     }
 
     #[test]
     fn the_last_extent_is_for_cleaning_only_and_a_freed_one_is_handed_out_again_with_a_new_generation() {
         let mut pool = Pool::new(config(2), [Initial::Recycled, Initial::Recycled], 0);
-        let first = extent(pool.want(false));
-        assert_eq!(pool.want(false), Wanted::Full);
-        let last = extent(pool.want(true));
-        assert_eq!(pool.want(true), Wanted::Full);
+        let first = extent(pool.want(Wish::Appends));
+        assert_eq!(pool.want(Wish::Appends), Wanted::Full);
+        let last = extent(pool.want(Wish::Cleaning));
+        assert_eq!(pool.want(Wish::Cleaning), Wanted::Full);
         assert_eq!(pool.free_bytes(), 0);
         pool.give_back(first);
-        assert_eq!(pool.want(false), Wanted::Full, "one left: the reserve");
+        assert_eq!(pool.want(Wish::Appends), Wanted::Full, "one left: the reserve");
         pool.give_back(last);
-        let again = extent(pool.want(false));
+        let again = extent(pool.want(Wish::Appends));
         assert_eq!((again.offset, again.generation), (first.offset, 3));
     }
 
     #[test]
     fn a_full_device_grants_wishes_again_when_enough_has_come_free_and_cleaning_all_the_time() {
         let mut pool = Pool::new(PoolConfig { resume: 2, ..config(6) }, [Initial::Recycled; 6], 0);
-        let mut held: Vec<ExtentAddress> = (0..5).map(|_| extent(pool.want(false))).collect();
+        let mut held: Vec<ExtentAddress> = (0..5).map(|_| extent(pool.want(Wish::Appends))).collect();
         assert!(!pool.is_full(), "nobody was refused");
-        assert_eq!(pool.want(false), Wanted::Full);
+        assert_eq!(pool.want(Wish::Appends), Wanted::Full);
         for free in 2..=3 {
             pool.give_back(held.pop().unwrap());
-            assert_eq!(pool.want(false), Wanted::Full, "{free} free, the reserve among them");
+            assert_eq!(pool.want(Wish::Appends), Wanted::Full, "{free} free, the reserve among them");
             assert!(pool.is_full());
         }
-        held.push(extent(pool.want(true)));
+        held.push(extent(pool.want(Wish::Cleaning)));
         pool.give_back(held.pop().unwrap());
         pool.give_back(held.pop().unwrap());
         assert!(!pool.is_full());
         // From there on all that is not held back is given.
         for _ in 0..3 {
-            held.push(extent(pool.want(false)));
+            held.push(extent(pool.want(Wish::Appends)));
         }
-        assert_eq!(pool.want(false), Wanted::Full);
+        assert_eq!(pool.want(Wish::Appends), Wanted::Full);
+    }
+
+    #[test]
+    fn the_very_last_extent_is_for_clustering_and_a_broken_reserve_is_seen() {
+        let config = PoolConfig { reserve: 2, ..config(4) };
+        let mut pool = Pool::new(config, [Initial::Recycled; 4], 0);
+        assert!(!pool.reserve_is_broken());
+        extent(pool.want(Wish::Appends));
+        extent(pool.want(Wish::Appends));
+        assert_eq!(pool.want(Wish::Appends), Wanted::Full);
+        let held = extent(pool.want(Wish::Cleaning));
+        assert_eq!(pool.want(Wish::Cleaning), Wanted::Full);
+        assert!(pool.reserve_is_broken());
+        let last = extent(pool.want(Wish::Clustering));
+        assert_eq!(pool.want(Wish::Clustering), Wanted::Full);
+        pool.give_back(held);
+        assert_eq!(pool.want(Wish::Cleaning), Wanted::Full, "clustering needs it first");
+        pool.give_back(last);
+        assert!(!pool.reserve_is_broken());
     }
 
     #[test]
@@ -360,7 +388,7 @@ mod tests {
         assert!(pool.work().unwrap().grow.is_some());
         pool.done(Filled::NoSpace);
         assert_eq!(pool.work(), None);
-        assert_eq!(pool.want(true), Wanted::Full);
+        assert_eq!(pool.want(Wish::Cleaning), Wanted::Full);
         pool.retry_growth();
         assert_eq!(pool.work().unwrap().offset, 1 << 20);
         pool.done(Filled::Failed);

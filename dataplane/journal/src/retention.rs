@@ -389,4 +389,6 @@ impl<A: Arena> Store<A> {
 }
 
 #[cfg(test)]
+mod full;
+#[cfg(test)]
 mod tests;

@@ -127,7 +127,7 @@ pub enum Effect {
     /// Read into the block, which is loaned until the completion.
     Read { token: u64, device: DeviceIndex, offset: u64, block: Block, len: usize },
     /// One more extent wanted; answered with [`Event::Extent`].
-    NeedExtent { device: DeviceIndex, journal: JournalId, for_cleaning: bool },
+    NeedExtent { device: DeviceIndex, journal: JournalId, wish: Wish },
     /// The extent holds nothing that lives; recycle it.
     FreeExtent { extent: ExtentAddress },
     /// Write a checkpoint of the journal (replace it whole, or append an increment).
@@ -308,9 +308,12 @@ pub(crate) enum Op {
 
 /// What an extent is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub enum Wish {
+    /// Records, and whatever comes with them.
     Appends,
+    /// Control frames alone: deletions on a full device.
     Cleaning,
+    /// To write what lives of several extents into one, which frees them.
     Clustering,
 }
 
@@ -569,6 +572,22 @@ impl<A: Arena> Store<A> {
         let partition = self.partitions.at(number)?;
         let settled = matches!(partition.standing, Standing::Open | Standing::Left);
         settled.then(|| partition.bounds(self.journals[usize::from(partition.journal)].identity.epoch))
+    }
+
+    /// Said after a start, when a device has fewer extents left than are held back: journals hold some of those, and do not
+    /// know which. What they write to takes only control frames until another extent comes, as it did before.
+    pub fn hold_back(&mut self, device: DeviceIndex) {
+        for journal in self.journals.iter_mut().filter(|journal| journal.device == device) {
+            if let Some(extent) = journal.extents.back_mut() {
+                extent.for_cleaning = true;
+            }
+        }
+    }
+
+    /// Whether a start could not read the partition's journal: nothing of it is served until one can.
+    #[must_use]
+    pub fn is_closed(&self, id: PartitionId) -> bool {
+        self.partitions.get(id).is_some_and(|partition| self.journals[usize::from(partition.journal)].closed)
     }
 
     /// Commit position of a journal: everything below is durable.

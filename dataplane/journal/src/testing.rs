@@ -182,6 +182,8 @@ pub(crate) struct World {
     pub(crate) journals: Vec<u64>,
     /// What metadata says of partitions that moved or are about to: homes, and where to.
     pub(crate) homes: Vec<(u64, Vec<(u64, i64)>, Option<u64>)>,
+    /// Most extents of the device, and how many of them are held back.
+    extents: (u64, usize),
 }
 
 pub(crate) fn entry(id: u64, epoch: i32) -> JournalEntry {
@@ -256,14 +258,14 @@ fn toy_deflate(codec: i16, bytes: &[u8], out: &mut Vec<u8>) -> bool {
     (1..=2).contains(&codec)
 }
 
-pub(crate) fn pool_config(device: &Device, extents_max: u64) -> PoolConfig {
+pub(crate) fn pool_config(device: &Device, (extents_max, reserve): (u64, usize)) -> PoolConfig {
     PoolConfig {
         device: DeviceIndex(0),
         extents_offset: device.label.extents_offset,
         extent_len: device.label.extent_len,
         extents_max,
         ahead: 2,
-        reserve: 1,
+        reserve,
         resume: 0,
     }
 }
@@ -276,6 +278,11 @@ impl World {
 
     /// The same, with other settings.
     pub(crate) fn with(extent_len: u64, topic: TopicConfig) -> Self {
+        Self::with_extents(extent_len, topic, (64, 1))
+    }
+
+    /// The same with so many extents at most, of which so many are held back.
+    pub(crate) fn with_extents(extent_len: u64, topic: TopicConfig, extents: (u64, usize)) -> Self {
         let mut device = TestDevice::default();
         let label = Device::layout(CLUSTER, BrokerId(1), 99, extent_len, 8);
         let made = Device::create(&mut device, label, &SUMS).unwrap();
@@ -284,7 +291,7 @@ impl World {
             Claim::Blank => Initial::Blank,
             _ => Initial::Recycled,
         });
-        let pool = Pool::new(pool_config(&made, 64), initial, 0);
+        let pool = Pool::new(pool_config(&made, extents), initial, 0);
         let devices = vec![StoreDevice { label, free_pairs: (0..8).rev().collect() }];
         let mut world = Self {
             store: Store::new(config(1), devices),
@@ -300,6 +307,7 @@ impl World {
             topic,
             journals: vec![1],
             homes: Vec::new(),
+            extents,
         };
         let mut out = Vec::new();
         world.store.create_journal(world.now, &entry(1, 1), &mut out);
@@ -331,8 +339,11 @@ impl World {
         let (mut store, report) = Store::open(config, &entries, &mut open, file)?;
         store.set_free_pairs(DeviceIndex(0), share_pairs(&device, 1).remove(0));
         let (initial, generation) = pool_start(&found, DeviceIndex(0), &[&report]);
-        self.pool = Pool::new(pool_config(&device, 64), initial, generation);
+        self.pool = Pool::new(pool_config(&device, self.extents), initial, generation);
         self.store = store;
+        if self.pool.reserve_is_broken() {
+            self.store.hold_back(DeviceIndex(0));
+        }
         self.arena.clear();
         self.now.mono = Mono(self.now.mono.0 + 1_000_000);
         self.name_partitions(self.topic.clone());
@@ -397,14 +408,14 @@ impl World {
                 self.arena.fill(block.start, &bytes);
                 self.tell(Event::Read { token, block, result });
             }
-            Effect::NeedExtent { device, for_cleaning, .. } => {
+            Effect::NeedExtent { device, wish, .. } => {
                 while let Some(work) = self.pool.work() {
                     if let Some(len) = work.grow {
                         self.device.grow(len).unwrap();
                     }
                     self.pool.done(Filled::Done);
                 }
-                let extent = match self.pool.want(for_cleaning) {
+                let extent = match self.pool.want(wish) {
                     Wanted::Extent(extent) => Some(extent),
                     Wanted::Full => None,
                     Wanted::Later => unreachable!("all is filled above"),

@@ -48,11 +48,13 @@ pub(crate) fn check_epoch(claimed: Epoch, actual: Epoch) -> Result<(), Refusal> 
     }
 }
 
-/// The ends of a partition that has its open home here.
+/// The ends of a partition that has its open home here. `Fenced` where a start could not read its journal: it is there, but not to
+/// be had.
 pub(crate) fn bounds_of<A: base::memory::Arena>(store: &Store<A>, partition: PartitionId) -> Result<Bounds, Refusal> {
     match store.bounds(partition) {
         Some(bounds) => Ok(bounds),
         None if store.is_elsewhere(partition) => Err(Refusal::Moved),
+        None if store.is_closed(partition) => Err(Refusal::Fenced),
         None => Err(Refusal::UnknownPartition),
     }
 }

@@ -97,7 +97,7 @@ impl World {
     }
 
     fn extent(&mut self) -> Option<ExtentAddress> {
-        match self.ask(Effect::NeedExtent { device: DEVICE, journal: JOURNAL, for_cleaning: false }) {
+        match self.ask(Effect::NeedExtent { device: DEVICE, journal: JOURNAL, wish: Wish::Appends }) {
             Event::Extent { device: DEVICE, extent } => extent,
             other => panic!("{other:?}"),
         }

@@ -16,6 +16,7 @@ CODES = {
     "RecordTooLargeException": 10,
     "already exists": 36,
     "InvalidConfigurationException": 40,
+    "PolicyViolationException": 44,
     "TransactionalIdAuthorizationException": 53,
     "GroupNotEmptyException": 68,
 }
@@ -344,13 +345,25 @@ def error_transactional(client, topic):
     return code_in(client.run("ProducerPerformance", "--topic", topic, *args, may_fail=True))
 
 
+def error_disk_full(client, topic):
+    client.create(topic, 1)
+
+    def produce():
+        return client.run("ConsoleProducer", "--topic", topic, "--sync", given="x", may_fail=True)
+
+    code = code_in(produce())
+    client.run(TOPICS, "--delete", "--topic", "filler")
+    scenarios.until(lambda: "Exception" not in produce()[1], "room after a deletion")
+    return code
+
+
 SCENARIOS = {f"codec_{name}": codec(name) for name in ("gzip", "snappy", "lz4", "zstd")} | {
     scenario.__name__: scenario
     for scenario in (
         records, zero_byte, null_record, large, idempotent, assign, seek_time, group, group_static, group_describe,
         group_reset, group_delete, consumer_group, consumer_group_static,
         consumer_group_describe, topics, configs, error_unknown_topic, error_too_large, error_invalid_config,
-        error_transactional,
+        error_transactional, error_disk_full,
     )
 }
 

@@ -16,10 +16,12 @@ type franz struct {
 	bootstrap string
 	admin     *kadm.Client
 	context   context.Context
+	// One for each kind of sending, as an application keeps it.
+	producers map[Sending]*kgo.Client
 }
 
 func newFranz(bootstrap string) Client {
-	client := &franz{bootstrap: bootstrap, context: context.Background()}
+	client := &franz{bootstrap: bootstrap, context: context.Background(), producers: map[Sending]*kgo.Client{}}
 	client.admin = kadm.NewClient(get(client.open()))
 	return client
 }
@@ -117,11 +119,14 @@ func (c *franz) Produce(topic string, records []Record, how Sending) error {
 	} else if !how.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
 	}
-	client, err := c.open(options...)
-	if err != nil {
-		return err
+	client := c.producers[how]
+	if client == nil {
+		var err error
+		if client, err = c.open(options...); err != nil {
+			return err
+		}
+		c.producers[how] = client
 	}
-	defer client.Close()
 	if how.TransactionalID != "" {
 		if err := client.BeginTransaction(); err != nil {
 			return err

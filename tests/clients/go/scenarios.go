@@ -75,6 +75,8 @@ func run(client Client, name string) string {
 	case "error_transactional":
 		must(client.Create(topic, 1, nil))
 		return s.refused(client.Produce(topic, []Record{record(0, nil, []byte("v"))}, Sending{TransactionalID: topic}))
+	case "error_disk_full":
+		return s.diskFull()
 	default:
 		panic("no scenario " + name)
 	}
@@ -145,6 +147,24 @@ func (s scenarios) refused(err error) string {
 	code, known := s.client.Code(err)
 	check(known, "no error of the broker: %T %v", err, err)
 	return strconv.Itoa(code)
+}
+
+// The runner has filled the smallest of devices, with a topic "filler".
+func (s scenarios) diskFull() string {
+	must(s.client.Create(s.topic, 1, nil))
+	one := []Record{record(0, []byte("k"), []byte("v"))}
+	started := time.Now()
+	code := s.refused(s.client.Produce(s.topic, one, Sending{Idempotent: true}))
+	check(time.Since(started) < 10*time.Second, "an application hears of it late")
+	must(s.client.Delete("filler"))
+	until("room after a deletion", func() bool {
+		err := s.client.Produce(s.topic, one, Sending{Idempotent: true})
+		if err != nil {
+			check(s.refused(err) == code, "%v", err)
+		}
+		return err == nil
+	})
+	return code
 }
 
 func (s scenarios) roundTrip(records []Record, partitions int, how Sending) {

@@ -51,6 +51,8 @@ public final class Scenarios {
     final String bootstrap;
     final String topic;
     final Admin admin;
+    /** One for each kind of sending, as an application keeps it. */
+    final Map<Map<String, String>, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
 
     Scenarios(String bootstrap, String topic) {
         this.bootstrap = bootstrap;
@@ -116,6 +118,7 @@ public final class Scenarios {
                 return refused(() -> produce(List.of(record(0, "k", "x".repeat(5000))), Map.of()));
             case "error_invalid_config": return refused(() -> create(1, Map.of("retention.ms", "banana")));
             case "error_transactional": return transactional();
+            case "error_disk_full": return diskFull();
             default: throw new IllegalArgumentException("no scenario " + name);
         }
         return "";
@@ -182,11 +185,10 @@ public final class Scenarios {
         var all = settings(Map.of("max.request.size", "" + LARGEST, "linger.ms", "20", "delivery.timeout.ms", "40000"));
         all.putAll(how);
         var serializer = new ByteArraySerializer();
-        try (var producer = new KafkaProducer<>(all, serializer, serializer)) {
-            var futures = new ArrayList<Future<RecordMetadata>>();
-            for (var record : records) futures.add(producer.send(record));
-            for (var future : futures) future.get();
-        }
+        var producer = producers.computeIfAbsent(how, kind -> new KafkaProducer<>(all, serializer, serializer));
+        var futures = new ArrayList<Future<RecordMetadata>>();
+        for (var record : records) futures.add(producer.send(record));
+        for (var future : futures) future.get();
         return true;
     }
 
@@ -595,6 +597,30 @@ public final class Scenarios {
         var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         Collection<AlterConfigOp> change = List.of(new AlterConfigOp(new ConfigEntry("retention.ms", value), operation));
         admin.incrementalAlterConfigs(Map.of(resource, change)).all().get();
+    }
+
+    /** The runner has filled the smallest of devices, with a topic `filler`. */
+    String diskFull() throws Exception {
+        create(1, Map.of());
+        Callable<String> send = () -> refused(() -> produce(List.of(record(0, "k", "v")), Map.of()));
+        var started = System.nanoTime();
+        var code = send.call();
+        check(System.nanoTime() - started < 10_000_000_000L, "an application hears of it late");
+        try (var consumer = consumer(Map.of())) {
+            consumer.assign(List.of(new TopicPartition("filler", 0)));
+            until(() -> !consumer.poll(Duration.ofMillis(200)).isEmpty(), () -> "a record that is read while the device is full");
+        }
+        admin.deleteTopics(List.of("filler")).all().get();
+        until(() -> {
+            try {
+                check(send.call().equals(code), "another error");
+                return false;
+            } catch (AssertionError taken) {
+                check(taken.getMessage().equals("not refused"), taken.getMessage());
+                return true;
+            }
+        }, () -> "room after a deletion");
+        return code;
     }
 
     String transactional() throws Exception {

@@ -344,6 +344,26 @@ const scenarios = {
 
   error_invalid_config: () => refused(() => create(1, { 'retention.ms': 'banana' })),
 
+  // The runner has filled the smallest of devices, with a topic `filler`.
+  async error_disk_full() {
+    await create(1)
+    const send = () => produce([record(0, 'k', 'v')])
+    const started = Date.now()
+    const found = await refused(send)
+    check(Date.now() - started < 10_000, 'an application hears of it late')
+    await admin.deleteTopics({ topics: ['filler'] })
+    await until('room after a deletion', async () => {
+      try {
+        await send()
+        return true
+      } catch (error) {
+        check(code(error) === found, error.stack)
+        return false
+      }
+    })
+    return found
+  },
+
   async error_transactional() {
     await create(1)
     const producer = kafka.producer({ transactionalId: topic, maxInFlightRequests: 1, idempotent: true })

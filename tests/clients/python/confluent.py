@@ -23,6 +23,8 @@ class Face:
     def __init__(self, bootstrap):
         self.base = {"bootstrap.servers": bootstrap, "client.id": "matrix"}
         self.admin = AdminClient(self.base)
+        # One for each kind of sending, as an application keeps it.
+        self.producers = {}
 
     def version(self):
         return f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
@@ -71,7 +73,9 @@ class Face:
         }
         if transactional_id:
             settings |= {"transactional.id": transactional_id, "enable.idempotence": True}
-        producer = Producer(settings)
+        kind = (codec, idempotent, transactional_id)
+        producer = self.producers.setdefault(kind, None) or Producer(settings)
+        self.producers[kind] = producer
         if transactional_id:
             producer.init_transactions(20)
             producer.begin_transaction()

@@ -447,13 +447,38 @@ def error_transactional(client, topic):
     return refused(client, lambda: client.produce(topic, [record(b"k", b"v")], transactional_id=topic))
 
 
+def error_disk_full(client, topic):
+    """The runner has filled the smallest of devices, with a topic `filler`."""
+    client.create(topic, 1)
+    one = [record(b"k", b"v")]
+    started = time.monotonic()
+    code = refused(client, lambda: client.produce(topic, one))
+    check(time.monotonic() - started < 10, "an application hears of it late")
+    consumer = client.consumer()
+    consumer.assign("filler", [0])
+    until(consumer.poll, "a record that is read while the device is full")
+    consumer.close()
+    client.delete("filler")
+
+    def is_taken():
+        try:
+            client.produce(topic, one)
+            return True
+        except Exception as error:
+            check(client.code(error) == code, f"{error!r}")
+            return False
+
+    until(is_taken, "room after a deletion")
+    return code
+
+
 SCENARIOS = {f"codec_{name}": codec(name) for name in ("gzip", "snappy", "lz4", "zstd")} | {
     scenario.__name__: scenario
     for scenario in (
         records, zero_byte, null_record, large, idempotent, assign, seek_time, pause_resume, group, group_cooperative, group_static,
         group_describe, group_reset, group_delete, consumer_group, consumer_group_static, consumer_group_regex,
         consumer_group_range, consumer_group_describe, topics, configs, error_unknown_topic, error_too_large,
-        error_invalid_config, error_transactional,
+        error_invalid_config, error_transactional, error_disk_full,
     )
 }
 

@@ -90,6 +90,7 @@ impl Scenarios {
                 return refused(self.client.create(&self.topic, 1, &[("retention.ms", "banana")]));
             }
             "error_transactional" => return refused(self.client.begin_transaction(&self.topic)),
+            "error_disk_full" => return self.disk_full(),
             _ => bail!("no scenario {name}"),
         }
         Ok(String::new())
@@ -120,6 +121,22 @@ impl Scenarios {
 
     fn produce(&self, records: &[Record], how: &[(&str, &str)]) -> Result<()> {
         self.client.produce(&self.topic, records, how)
+    }
+
+    /// The runner has filled the smallest of devices, with a topic `filler`.
+    fn disk_full(&self) -> Result<String> {
+        self.client.create(&self.topic, 1, &[])?;
+        let send = || self.produce(&[self.record(0, Some("k"), Some("v"))], &[("enable.idempotence", "true")]);
+        let started = Instant::now();
+        let code = refused(send())?;
+        ensure!(started.elapsed() < Duration::from_secs(10), "an application hears of it late");
+        self.client.delete("filler")?;
+        let deadline = Instant::now() + Duration::from_secs(40);
+        while let Err(error) = send() {
+            ensure!(refused(Err::<(), _>(error))? == code && Instant::now() < deadline, "no room after a deletion");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(code)
     }
 
     fn round_trip(&self, records: &[Record], partitions: i32, how: &[(&str, &str)]) -> Result<()> {

@@ -208,3 +208,10 @@ fn joins(first: &FrameHeader, second: &FrameHeader) -> Option<u32> {
     let delta = second.last_offset().0 - first.base_offset.0;
     i32::try_from(delta).ok().and_then(|delta| u32::try_from(delta).ok())
 }
+
+impl super::Clustering {
+    /// A stretch has an extent, and waits for nothing but room for states.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| matches!(job.step, Step::States(_)))
+    }
+}
