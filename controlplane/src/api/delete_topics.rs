@@ -26,6 +26,9 @@ enum Named<'a> {
     Neither,
 }
 
+/// Name and id of a topic that was deleted, where there was one.
+type Deleted = Result<Option<(Arc<str>, TopicId)>, Failure>;
+
 pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Vec<u8>, DecodeError> {
     let request: DeleteTopicsRequest<'_> = call.request()?;
     let named: Vec<Named<'_>> = if call.version() < 6 {
@@ -39,7 +42,7 @@ pub(super) async fn answer(context: &Arc<Context>, call: &Call<'_>) -> Result<Ve
     for one in &named {
         *times.entry(*one).or_default() += 1;
     }
-    let mut results: Vec<Result<Option<(Arc<str>, TopicId)>, Failure>> = Vec::with_capacity(named.len());
+    let mut results: Vec<Deleted> = Vec::with_capacity(named.len());
     let mut tasks = JoinSet::new();
     for (index, one) in named.iter().enumerate() {
         results.push(match find(context, *one) {
@@ -94,11 +97,7 @@ async fn delete(context: &Context, id: TopicId, bound: Duration) -> Result<Arc<s
     }
 }
 
-fn respond<'a>(
-    call: &Call<'_>,
-    named: Named<'a>,
-    result: &'a Result<Option<(Arc<str>, TopicId)>, Failure>,
-) -> DeletableTopicResult<'a> {
+fn respond<'a>(call: &Call<'_>, named: Named<'a>, result: &'a Deleted) -> DeletableTopicResult<'a> {
     let (given, topic_id) = match named {
         Named::Name(name) => (Some(name), TopicId::ZERO),
         Named::Id(id) => (None, id),
