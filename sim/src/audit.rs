@@ -7,6 +7,7 @@ use base::PartitionId;
 use journal::device::Device;
 use journal::format::FrameKind;
 use journal::inspect::{self, ExtentClaim, Item};
+use journal::recovery::JournalReport;
 
 use crate::model::Log;
 use crate::{Disk, sums};
@@ -31,6 +32,18 @@ pub fn acked_lies_there(disk: &mut Disk, logs: &BTreeMap<PartitionId, Log>) -> R
         }
     }
     Ok(())
+}
+
+/// Checks that a partition whose end lies in damage resumes behind all that can have been there: 125 bytes may be a compressed
+/// batch of 2³¹ − 1 records.
+///
+/// # Errors
+/// The first that does not.
+pub fn gaps_hold_all(report: &JournalReport) -> Result<(), String> {
+    let bytes: u64 = report.damage.iter().map(|damage| damage.end.0 - damage.start.0).sum();
+    let most = i64::try_from(bytes / 125).unwrap_or(i64::MAX).saturating_mul(i64::from(i32::MAX));
+    let narrow = report.lost.iter().find(|lost| lost.to.0 - lost.from.0 < most.min(1 << 60));
+    narrow.map_or(Ok(()), |lost| Err(format!("{bytes} bytes are damaged, and {lost:?} may be less than they held")))
 }
 
 /// Every intact record frame of the device, by partition, first and last offset.

@@ -187,6 +187,8 @@ pub struct Broker {
     stopped: BTreeSet<u16>,
     /// An orderly stop has begun: nobody connects.
     stopping: bool,
+    /// After the next start times are searched for before anything is read.
+    search_first: bool,
 }
 
 /// A plan for several shards, from one seed.
@@ -262,6 +264,7 @@ impl Broker {
             closed: BTreeSet::new(),
             stopped: BTreeSet::new(),
             stopping: false,
+            search_first: false,
         };
         for _ in 0..broker.chance.between(1, 3) {
             broker.create_topic();
@@ -407,6 +410,9 @@ impl Broker {
             if still > 2 && self.waiting() == 0 {
                 return Ok(());
             }
+            if still == 2 {
+                self.nobody_waits_in_vain()?;
+            }
             self.world.pass_ms(40);
             if still % 8 == 7 {
                 self.housekeep();
@@ -419,6 +425,19 @@ impl Broker {
             self.fenced,
             self.world.pool.counts()
         ))
+    }
+
+    /// Lets everything happen that happens without time going by.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn rest(&mut self) -> Result<(), String> {
+        for _ in 0..5000 {
+            if !self.round()? && !self.round()? {
+                return Ok(());
+            }
+        }
+        Err("the broker never comes to rest".into())
     }
 
     /// Requests and commands that are not answered.

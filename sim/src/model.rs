@@ -206,6 +206,9 @@ fn same(entry: &Entry, batch: &BatchView<'_>) -> Result<(), String> {
     if batch.payload() != sent.payload() {
         return Err(format!("batch {base} is served with other records"));
     }
+    if entry.append_time < 0 && batch.max_timestamp() != sent.max_timestamp() {
+        return Err(format!("batch {base} of time {} is served as of {}", sent.max_timestamp(), batch.max_timestamp()));
+    }
     if entry.append_time >= 0 && (!batch.is_append_time() || batch.max_timestamp() != entry.append_time) {
         return Err(format!("batch {base} is served with timestamp {}", batch.max_timestamp()));
     }

@@ -13,7 +13,7 @@ use protocol::batch::{BatchBuilder, BatchView, Producer};
 use crate::compacted::DELETE_RETENTION_MS;
 use crate::model::{Entry, Log, ProducerModel};
 pub use crate::summary::Summary;
-use crate::world::{Faults, Plan, Rest, World};
+use crate::world::{Faults, Plan, Rest, World, time_of_record};
 use crate::{Chance, audit, recover, sums};
 
 mod harmed;
@@ -413,11 +413,12 @@ impl Run {
         let mut builder = BatchBuilder::new();
         let budget = self.chance.between(1, self.world.plan.batch_bytes as u64);
         let records = self.chance.between(1, 4);
-        for _ in 0..records {
+        for record in 0..records {
             self.next_value += 1;
             let mut value = self.next_value.to_le_bytes().to_vec();
             value.resize(8 + usize::try_from(budget / records).expect("small"), value[0]);
-            builder.append(self.world.now.wall.0, None, Some(&value), &[]);
+            let time = time_of_record(self.world.now.wall, self.next_value - record, record);
+            builder.append(time, None, Some(&value), &[]);
         }
         builder.finish(producer, &sums()).to_vec()
     }

@@ -12,6 +12,7 @@ use super::ledger::{BatchId, Fate, Floor};
 use super::wire::{self, Fetch, TopicName};
 use super::{Broker, talk};
 use crate::sums;
+use crate::world::time_of_record;
 
 /// A connection as its client holds it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,7 @@ pub(super) struct Producer {
     link: Option<Link>,
     /// Its id; −1: it is not idempotent, and tries nothing again.
     id: i64,
+    epoch: i16,
     acks: i16,
     next: BTreeMap<PartitionId, i32>,
     /// Partitions that have taken something of it. Elsewhere one batch is sent at a time: a broker that knows nothing of a
@@ -67,6 +69,7 @@ enum Waits {
         /// By index, as of the question.
         at: BTreeMap<i32, (i64, Floor)>,
         incremental: bool,
+        min_bytes: i32,
     },
     Ends {
         version: i16,
@@ -94,6 +97,8 @@ pub(super) struct Consumer {
     in_sessions: bool,
     /// Partitions that the session does not know the position of.
     moved: Vec<i32>,
+    /// Log start and high watermark that the session told of each partition.
+    told: BTreeMap<i32, (i64, i64)>,
     /// Partitions that must look where their log begins.
     lost: Vec<i32>,
     waits: Waits,
@@ -116,6 +121,7 @@ impl Broker {
             self.producers.push(Producer {
                 link: None,
                 id: if idempotent { 1000 + number.cast_signed() } else { -1 },
+                epoch: 0,
                 acks,
                 next: BTreeMap::new(),
                 proven: BTreeSet::new(),
@@ -141,9 +147,36 @@ impl Broker {
             session_epoch: 0,
             in_sessions: self.chance.odds(2, 3),
             moved: Vec::new(),
+            told: BTreeMap::new(),
             lost: (0..count).collect(),
             waits: Waits::Nothing,
         }
+    }
+
+    /// More consumers follow the topics that others follow.
+    pub(super) fn join(&mut self) {
+        let topics = self.all_topics();
+        let followed: Vec<TopicId> = self.consumers.iter().map(|consumer| consumer.topic.id).collect();
+        for entry in topics.iter().filter(|entry| followed.contains(&entry.id)) {
+            let consumer = self.consumer_of(entry);
+            self.consumers.push(consumer);
+        }
+    }
+
+    /// A consumer goes back to where a log began when it was last told.
+    pub(super) fn seek_back(&mut self, at: usize) {
+        if self.consumers[at].waits() {
+            return;
+        }
+        let topic = self.consumers[at].topic.id;
+        let (indices, many): (Vec<i32>, _) =
+            (self.consumers[at].at.keys().copied().collect(), self.consumers[at].at.len());
+        let index = indices[self.chance.index(many)];
+        let Some(id) = self.partition_of(topic, index) else { return };
+        let start = self.ledger.floor(id).start;
+        let consumer = &mut self.consumers[at];
+        consumer.at.insert(index, start);
+        consumer.moved.push(index);
     }
 
     fn connect(&mut self) -> Link {
@@ -185,10 +218,10 @@ impl Broker {
             let mut value = (id as u64).to_le_bytes().to_vec();
             let len = 8 + usize::try_from(budget / records).expect("small");
             value.resize(len, u8::try_from(record + 1).expect("few"));
-            builder.append(self.world.now.wall.0, None, Some(&value), &[]);
+            builder.append(time_of_record(self.world.now.wall, id as u64, record), None, Some(&value), &[]);
         }
         let bytes = builder.finish(stamp, &sums()).to_vec();
-        let producer = (stamp.id >= 0).then_some((stamp.id, stamp.sequence));
+        let producer = (stamp.id >= 0).then_some((stamp.id, stamp.epoch, stamp.sequence));
         self.summary.sent += 1;
         self.ledger.send(partition, bytes, records.cast_signed(), producer)
     }
@@ -203,6 +236,7 @@ impl Broker {
         if self.producers[at].flights.len() >= 5 {
             return Ok(());
         }
+        self.raise_epoch(at);
         let retry = !self.producers[at].stuck.is_empty();
         let parts = if retry { self.stuck_parts(at) } else { self.new_parts(at) };
         if parts.is_empty() {
@@ -218,6 +252,16 @@ impl Broker {
         });
         self.send_flights(at);
         Ok(())
+    }
+
+    /// Now and then a producer of which nothing is on its way raises its epoch, as one does after a timeout, and counts from 0.
+    fn raise_epoch(&mut self, at: usize) {
+        let due = self.ledger.next_batch() % 8 == 5;
+        let producer = &mut self.producers[at];
+        if due && producer.id >= 0 && producer.flights.is_empty() && producer.stuck.is_empty() {
+            producer.epoch += 1;
+            producer.next.clear();
+        }
     }
 
     fn reconnect(&mut self, at: usize) {
@@ -258,7 +302,7 @@ impl Broker {
                     Stamp::NONE
                 } else {
                     let sequence = *producer.next.entry(partition.id).or_default();
-                    Stamp { id: producer.id, epoch: 0, sequence, transactional: false }
+                    Stamp { id: producer.id, epoch: producer.epoch, sequence, transactional: false }
                 };
                 let batch = self.new_batch(partition.id, stamp);
                 if stamp.id >= 0 {
@@ -405,6 +449,7 @@ impl Broker {
     fn begin_anew(&mut self, at: usize) {
         let producer = &mut self.producers[at];
         producer.id += 100;
+        producer.epoch = 0;
         producer.next.clear();
         producer.proven.clear();
         producer.stuck.clear();
@@ -433,6 +478,31 @@ impl Broker {
             self.consumers[at] = self.consumer_of(&entry);
         }
         self.ask_more(at);
+        Ok(())
+    }
+
+    /// The broker is at rest and nothing moves: a Fetch that waits for any record, and for which some is durable, should have
+    /// been answered, long before its time is up.
+    ///
+    /// # Errors
+    /// The consumer that waits.
+    pub(super) fn nobody_waits_in_vain(&self) -> Result<(), String> {
+        // Where a shard has no room for all of them to wait, some hear of records on it only when their time is up.
+        let room = self.weather.limits.waiting_reads_max >= self.consumers.len();
+        if self.faulty || self.ledger.harmed || !room {
+            return Ok(());
+        }
+        for (number, consumer) in self.consumers.iter().enumerate() {
+            let Waits::Fetch { at, min_bytes: ..=1, .. } = &consumer.waits else { continue };
+            for (index, (offset, _)) in at {
+                let id = self.partition_of(consumer.topic.id, *index);
+                let part = id.and_then(|id| self.ledger.parts.get(&id)).filter(|part| part.heard_of);
+                let there = part.and_then(|part| part.known.range(*offset..).next());
+                if let Some((base, batch)) = there {
+                    return Err(format!("consumer {number} waits at {offset} of {id:?}, batch {batch} is at {base}"));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -491,7 +561,8 @@ impl Broker {
                 forgotten: Vec::new(),
             };
             let from = consumer.at.iter().map(|(index, at)| (*index, (*at, floors[index]))).collect();
-            consumer.waits = Waits::Fetch { version: consumer.version, correlation, at: from, incremental };
+            let (version, min_bytes) = (consumer.version, fetch.min_bytes);
+            consumer.waits = Waits::Fetch { version, correlation, at: from, incremental, min_bytes };
             talk(|| format!("consumer {at} on {link:?} asks {fetch:?}"));
             wire::fetch(consumer.version, correlation, &consumer.topic, &fetch)
         };
@@ -512,7 +583,7 @@ impl Broker {
         let waits = std::mem::replace(&mut self.consumers[at].waits, Waits::Nothing);
         let result = match waits {
             Waits::Nothing => Err("an answer to nothing".into()),
-            Waits::Fetch { version, correlation, at: from, incremental } => {
+            Waits::Fetch { version, correlation, at: from, incremental, .. } => {
                 self.fetched(at, version, correlation, &from, incremental, &response)
             }
             Waits::Ends { version, correlation, latest, floors } => {
@@ -552,6 +623,7 @@ impl Broker {
         } else {
             consumer.session = response.session_id;
             consumer.session_epoch = 1;
+            consumer.told.clear();
         }
         self.summary.sessions += u64::from(incremental);
         let topic = consumer.topic.id;
@@ -560,14 +632,21 @@ impl Broker {
         if let Some(strange) = strange {
             return Err(format!("told of topic {:?} {:?}", strange.topic, strange.topic_id));
         }
-        let mut told = 0;
+        let mut told = BTreeSet::new();
         for data in response.responses.iter().flat_map(|topic| &topic.partitions) {
-            told += 1;
             let index = data.partition_index;
+            if !told.insert(index) {
+                return Err(format!("partition {index} is told twice"));
+            }
             let (offset, floor) = *from.get(&index).ok_or_else(|| format!("partition {index} was not asked for"))?;
             let records = data.records.unwrap_or_default();
             let ends = (data.log_start_offset, data.high_watermark, floor);
             let next = self.one_fetched(at, topic, index, offset, data.error_code, ends, records)?;
+            if data.error_code == ErrorCode::NONE {
+                self.consumers[at].told.insert(index, (data.log_start_offset, data.high_watermark));
+            } else {
+                self.consumers[at].told.remove(&index);
+            }
             if next > offset {
                 self.summary.fetches += 1;
                 let consumer = &mut self.consumers[at];
@@ -575,8 +654,22 @@ impl Broker {
                 consumer.moved.push(index);
             }
         }
-        if !incremental && told != from.len() {
-            return Err(format!("{told} of {} partitions are answered", from.len()));
+        if !incremental && told.len() != from.len() {
+            return Err(format!("{} of {} partitions are answered", told.len(), from.len()));
+        }
+        self.not_told(at, from, &told)
+    }
+
+    /// What an answer leaves out stands as the session told it last.
+    fn not_told(&self, at: usize, from: &BTreeMap<i32, (i64, Floor)>, told: &BTreeSet<i32>) -> Result<(), String> {
+        for (index, (_, floor)) in from.iter().filter(|(index, _)| !told.contains(index)) {
+            let Some((start, high)) = self.consumers[at].told.get(index) else { continue };
+            if *start < floor.start || *high < floor.high {
+                return Err(format!(
+                    "partition {index} is left out, told were {start} to {high}, it is {} to {} at least",
+                    floor.start, floor.high
+                ));
+            }
         }
         Ok(())
     }

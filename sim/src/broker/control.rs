@@ -299,6 +299,17 @@ impl Broker {
         token
     }
 
+    /// Searches for a time, or for the highest; the token.
+    pub(super) fn ask_time(&mut self, shard: usize, partition: PartitionId, timestamp: Option<i64>) -> u64 {
+        let token = self.token(Asked::Find { partition, timestamp, floor: self.ledger.floor(partition) });
+        let command = match timestamp {
+            Some(timestamp) => ShardCommand::FindTime { partition, timestamp: WallMs(timestamp) },
+            None => ShardCommand::FindMaxTime { partition },
+        };
+        self.rings.send(shard, ToShard::Command { token, command });
+        token
+    }
+
     /// Asks for the ends.
     pub(super) fn ask_bounds(&mut self, shard: usize, partition: PartitionId) -> u64 {
         let token = self.token(Asked::Bounds { partition, floor: self.ledger.floor(partition) });

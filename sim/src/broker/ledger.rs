@@ -32,8 +32,8 @@ pub struct Sent {
     pub bytes: Vec<u8>,
     /// Its records.
     pub count: i64,
-    /// Producer id and first sequence of an idempotent producer.
-    pub producer: Option<(i64, i32)>,
+    /// Id, epoch and first sequence of an idempotent producer.
+    pub producer: Option<(i64, i16, i32)>,
     /// Where it is.
     pub fate: Fate,
     /// Whether its producer was told that it is durable.
@@ -133,7 +133,7 @@ impl Ledger {
         partition: PartitionId,
         bytes: Vec<u8>,
         count: i64,
-        producer: Option<(i64, i32)>,
+        producer: Option<(i64, i16, i32)>,
     ) -> BatchId {
         talk(|| {
             format!("batch {} of {count} records to partition {partition}, producer {producer:?}", self.sent.len())
@@ -322,6 +322,12 @@ impl Ledger {
         }
         batch.verify_crc(&sums()).map_err(|error| format!("partition {partition}: batch {id} at {base}: {error}"))?;
         let append_time = if batch.is_append_time() { batch.max_timestamp() } else { -1 };
+        if append_time < 0 && batch.max_timestamp() != sent.max_timestamp() {
+            let (time, right) = (batch.max_timestamp(), sent.max_timestamp());
+            return Err(format!(
+                "partition {partition}: batch {id} at {base} is of time {right}, and served as of {time}"
+            ));
+        }
         self.place(id, base).map_err(|error| format!("served: {error}"))?;
         let part = &self.parts[&partition];
         if part.append_time != batch.is_append_time() {
@@ -340,19 +346,21 @@ impl Ledger {
             return Err(format!("partition {partition}: the high watermark is {high}, it was {}", part.high));
         }
         let mut next = start;
-        let mut sequences: BTreeMap<i64, i32> = BTreeMap::new();
+        let mut sequences: BTreeMap<i64, (i16, i32)> = BTreeMap::new();
         for (&base, &id) in &part.known {
             let sent = &self.sent[id];
             if base > next && !self.harmed {
                 return Err(format!("partition {partition}: nothing is at {next}, batch {id} is at {base}"));
             }
             next = next.max(base + sent.count);
-            let Some((who, first)) = sent.producer else { continue };
-            let wanted = sequences.insert(who, first.wrapping_add(i32::try_from(sent.count).unwrap_or(0)));
-            if wanted.is_some_and(|wanted| wanted != first) && !self.harmed {
+            let Some((who, epoch, first)) = sent.producer else { continue };
+            let next = (epoch, first.wrapping_add(i32::try_from(sent.count).unwrap_or(0)));
+            let Some((known, wanted)) = sequences.insert(who, next) else { continue };
+            // A new epoch begins with its first sequence, and none before it comes back.
+            let right = if epoch == known { first == wanted } else { epoch > known && first == 0 };
+            if !right && !self.harmed {
                 return Err(format!(
-                    "partition {partition}: producer {who}: sequence {first} at {base}, {} is next",
-                    wanted.unwrap_or_default()
+                    "partition {partition}: producer {who}: sequence {first} of epoch {epoch} at {base}, {wanted} of {known} is next"
                 ));
             }
         }

@@ -7,9 +7,9 @@ use base::image::PartitionEntry;
 use base::message::{Refusal, ToShard};
 
 use super::{Broker, Summary, Weather, start, talk};
-use crate::Chance;
 use crate::run::harm;
 use crate::world::Rest;
+use crate::{Chance, audit};
 
 /// Runs one seed.
 ///
@@ -22,6 +22,8 @@ pub fn run(seed: u64) -> Result<Summary, String> {
         broker = broker.again().map_err(|error| format!("end of life {life}: {error}"))?;
     }
     broker.last().map_err(|error| format!("at the end: {error}"))?;
+    broker.search_first = true;
+    broker = broker.again().map_err(|error| format!("after the end: {error}"))?;
     Ok(broker.summed())
 }
 
@@ -136,10 +138,14 @@ impl Broker {
             if !next.ledger.harmed && (damaged || report.closed.is_some()) {
                 return Err(format!("nothing was harmed, and yet {report:?}"));
             }
+            audit::gaps_hold_all(report)?;
         }
         talk(|| format!("started: {reports:?}"));
         next.all_have_heard();
         next.summary.closed += next.closed.len() as u64;
+        if next.search_first {
+            next.search_through().map_err(|error| format!("after the start: {error}"))?;
+        }
         let seen = next.look_through().map_err(|error| format!("after the start: {error}\n{reports:?}"))?;
         next.settle(&seen);
         Ok(next)
@@ -266,6 +272,7 @@ impl Broker {
     /// Everything once more in calm weather: all that is asked is answered, and consumers come to the end.
     fn last(&mut self) -> Result<(), String> {
         self.catch_up();
+        self.join();
         self.calm()?;
         for _ in 0..1000 {
             if self.consumers_at_end() {
@@ -279,6 +286,53 @@ impl Broker {
         if !self.consumers_at_end() {
             return Err(format!("consumers never come to the end: {:?}", self.consumers));
         }
-        self.look_through().map(|_| ())
+        self.wait_together()?;
+        self.calm()?;
+        self.look_through()?;
+        self.search_through()
+    }
+
+    /// Searches for the times of what is there, also where it lies in extents whose index must be read.
+    fn search_through(&mut self) -> Result<(), String> {
+        let entries: Vec<PartitionEntry> =
+            self.topics().iter().flat_map(|entry| entry.partitions.iter().copied()).collect();
+        for entry in entries {
+            let Some(part) = self.ledger.parts.get(&entry.id) else { continue };
+            if self.closed.contains(&part.journal) {
+                continue;
+            }
+            let every = part.known.len() / 4 + 1;
+            let times = part.known.values().step_by(every).map(|batch| Some(self.ledger.time_of(*batch)));
+            let times: Vec<Option<i64>> = times.chain([None]).collect();
+            for time in times {
+                let token = self.ask_time(usize::from(entry.shard.0), entry.id, time);
+                self.wait_for(token)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Consumers that have read everything wait, some of them go away, and records come, time and again while no time passes: who
+    /// waits for them hears of them.
+    fn wait_together(&mut self) -> Result<(), String> {
+        for _ in 0..6 {
+            for at in 0..self.consumers.len() {
+                self.consume_of(at)?;
+            }
+            self.rest()?;
+            if self.chance.odds(1, 2) {
+                let at = self.chance.index(self.consumers.len());
+                self.seek_back(at);
+            }
+            if self.chance.odds(1, 2) {
+                self.break_connection();
+            }
+            for _ in 0..self.chance.between(1, 3) {
+                self.produce()?;
+            }
+            self.rest()?;
+            self.nobody_waits_in_vain()?;
+        }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use journal::store::{AppendError, ReadOutcome};
 use protocol::batch::{BatchView, Producer};
 
 use super::{Ending, Run, Summary, harm};
+use crate::audit;
 
 impl Run {
     /// Ends this life in some way, lets one thing rot, starts again, and looks at what is served.
@@ -66,6 +67,7 @@ impl Run {
                 self.summary.fenced += 1;
                 continue;
             }
+            audit::gaps_hold_all(report)?;
             if cut {
                 // Rot in what no header calls committed is taken for what a crash tore. A full device has no room for the closing
                 // unit that an orderly stop ends with.
