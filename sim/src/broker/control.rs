@@ -299,12 +299,13 @@ impl Broker {
         token
     }
 
-    /// Searches for a time, or for the highest; the token.
+    /// Searches the whole of a partition that has one home for a time, or for the highest; the token.
     pub(super) fn ask_time(&mut self, shard: usize, partition: PartitionId, timestamp: Option<i64>) -> u64 {
         let token = self.token(Asked::Find { partition, timestamp, floor: self.ledger.floor(partition) });
+        let (from, upto) = (Offset(0), Offset(i64::MAX));
         let command = match timestamp {
-            Some(timestamp) => ShardCommand::FindTime { partition, timestamp: WallMs(timestamp) },
-            None => ShardCommand::FindMaxTime { partition },
+            Some(timestamp) => ShardCommand::FindTime { partition, timestamp: WallMs(timestamp), from, upto },
+            None => ShardCommand::FindMaxTime { partition, from, upto },
         };
         self.rings.send(shard, ToShard::Command { token, command });
         token

@@ -298,7 +298,7 @@ impl Broker {
             self.topics().iter().flat_map(|entry| entry.partitions.iter().copied()).collect();
         for entry in entries {
             let Some(part) = self.ledger.parts.get(&entry.id) else { continue };
-            if self.closed.contains(&part.journal) {
+            if self.closed.contains(&part.journal) || self.is_spread(entry.id) {
                 continue;
             }
             let every = part.known.len() / 4 + 1;
