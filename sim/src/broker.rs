@@ -410,7 +410,7 @@ impl Broker {
             if still > 2 && self.waiting() == 0 {
                 return Ok(());
             }
-            if still == 2 {
+            if still == 10 {
                 self.nobody_waits_in_vain()?;
             }
             self.world.pass_ms(40);
@@ -433,6 +433,11 @@ impl Broker {
     /// What is wrong.
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..5000 {
+            if self.round()? || self.round()? {
+                continue;
+            }
+            // Readers that found no memory are told to try again.
+            self.housekeep();
             if !self.round()? && !self.round()? {
                 return Ok(());
             }

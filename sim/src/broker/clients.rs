@@ -494,8 +494,9 @@ impl Broker {
         }
         for (number, consumer) in self.consumers.iter().enumerate() {
             let Waits::Fetch { at, min_bytes: ..=1, .. } = &consumer.waits else { continue };
-            for (index, (offset, _)) in at {
-                let id = self.partition_of(consumer.topic.id, *index);
+            // A partition that some shard had not heard of when it was asked for, or that moves, is asked for again.
+            for (index, (offset, _)) in at.iter().filter(|(_, (_, floor))| floor.heard_of) {
+                let id = self.partition_of(consumer.topic.id, *index).filter(|id| !self.is_spread(*id));
                 let part = id.and_then(|id| self.ledger.parts.get(&id)).filter(|part| part.heard_of);
                 let there = part.and_then(|part| part.known.range(*offset..).next());
                 if let Some((base, batch)) = there {
