@@ -27,7 +27,7 @@ fn from_kafka() -> Vec<u8> {
 #[test]
 fn kafkas_own_bytes_are_read() {
     let bytes = from_kafka();
-    let batch = BatchView::check(&bytes).unwrap();
+    let batch = BatchView::check_stored(&bytes).unwrap();
     batch.verify_crc(&SUMS).unwrap();
     assert_eq!((batch.base_offset(), batch.leader_epoch(), batch.count()), (1000, 9, 3));
     assert_eq!((batch.producer_id(), batch.producer_epoch(), batch.base_sequence()), (4000, 3, 17));
