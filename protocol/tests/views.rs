@@ -285,7 +285,7 @@ fn fetch_responses_hold_the_records_where_they_are_put() {
         assert_eq!(first.aborted_transactions.as_ref().unwrap()[0].first_offset, 6);
         assert_eq!(first.preferred_read_replica.0, if version >= 11 { 2 } else { -1 });
         assert_eq!((second.error_code, second.records.as_deref()), (6, Some(&b""[..])));
-        assert!(second.aborted_transactions.is_none());
+        assert!(second.aborted_transactions.as_ref().is_some_and(Vec::is_empty));
         if version >= 12 {
             assert_eq!((second.diverging_epoch.epoch, second.diverging_epoch.end_offset), (3, 30));
             assert_eq!((second.current_leader.leader_id.0, second.current_leader.leader_epoch), (9, 8));
