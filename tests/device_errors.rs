@@ -102,7 +102,7 @@ impl Lab {
             let mut builder = BatchBuilder::new();
             builder.append(1_700_000_000_000, None, Some(value(self.next).as_bytes()), &[]);
             let nobody = Producer { id: -1, epoch: -1, sequence: -1, transactional: false };
-            wire.send_produce(TOPIC, partition, &builder.finish(nobody, &Checksums::portable())).unwrap();
+            wire.send_produce(TOPIC, partition, builder.finish(nobody, &Checksums::portable())).unwrap();
             let (code, _) = wire.receive_produce().unwrap();
             if code == 0 {
                 acked.push(self.next);

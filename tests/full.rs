@@ -47,7 +47,7 @@ fn produce(wire: &mut Wire, topic: &str, bytes: usize) -> i16 {
     builder.append(1_700_000_000_000, None, Some(&vec![b'x'; bytes]), &[]);
     let nobody = Producer { id: -1, epoch: -1, sequence: -1, transactional: false };
     let started = Instant::now();
-    wire.send_produce(topic, 0, &builder.finish(nobody, &Checksums::portable())).unwrap();
+    wire.send_produce(topic, 0, builder.finish(nobody, &Checksums::portable())).unwrap();
     let (code, _) = wire.receive_produce().unwrap();
     assert!(code == 0 || started.elapsed() < AT_ONCE, "refused with {code} after {:?}", started.elapsed());
     code

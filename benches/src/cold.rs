@@ -47,11 +47,13 @@ pub fn cold_reads(dir: &Path, mib: usize, size: usize) -> Result<ColdReads> {
     let alone = mib * 1024 / LARGE;
     client.one_in_flight("alone", 0, &large, alone)?;
     let rounds = mib * 1024 / (BATCH * PARTITIONS as usize);
-    for round in 0..rounds {
+    let mut batches = 0;
+    for _ in 0..rounds {
         for partition in 0..PARTITIONS {
             client.one_in_flight("mixed", partition, &small, 1)?;
+            batches += 1;
             // Three records of the filler for each of the others.
-            if (round * PARTITIONS as usize + partition as usize) % 20 < 3 {
+            if batches % 20 < 3 {
                 client.one_in_flight("filler", 0, &large, 1)?;
             }
         }

@@ -176,8 +176,11 @@ fn move_partition(request: MoveRequest, address: &str, wait: bool) -> anyhow::Re
     let before = moves_of(address)?;
     super::http::post(address, "/moves", &serde_json::to_string(&request)?)
         .with_context(|| format!("{topic}-{partition} cannot move to journal {journal}"))?;
+    if !wait {
+        return say(&format!("{topic}-{partition} is on its way to journal {journal}"));
+    }
     let until = Instant::now() + MOVE_ASK_FOR;
-    while wait {
+    loop {
         let report = moves_of(address)?;
         let on_its_way = report.moving.iter().any(|row| (&row.topic, &row.partition) == (topic, partition));
         if !on_its_way {
@@ -193,7 +196,6 @@ fn move_partition(request: MoveRequest, address: &str, wait: bool) -> anyhow::Re
         );
         std::thread::sleep(MOVE_ASK_EVERY);
     }
-    say(&format!("{topic}-{partition} is on its way to journal {journal}"))
 }
 
 fn moving(address: &str, json: bool) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 //! entry a sector that begins with sector, number of sectors, flags and length of data (u64 each) and, but for discards, the bytes
 //! that were written. All little-endian. An entry is logged when the disk has done what it says.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -102,7 +102,7 @@ impl Log {
 /// The bytes of a disk.
 #[derive(Clone, Default)]
 pub(crate) struct Image {
-    blocks: HashMap<u64, Box<[u8]>>,
+    blocks: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl Image {

@@ -161,6 +161,9 @@ impl Storage for TestDevice {
     }
 }
 
+/// A partition's id, its homes with their first offsets, and where it is about to move.
+pub(crate) type Moved = (u64, Vec<(u64, i64)>, Option<u64>);
+
 /// One shard's store with its device, pool and clock.
 pub(crate) struct World {
     pub(crate) store: Store<TestArena>,
@@ -181,7 +184,7 @@ pub(crate) struct World {
     /// Its journals.
     pub(crate) journals: Vec<u64>,
     /// What metadata says of partitions that moved or are about to: homes, and where to.
-    pub(crate) homes: Vec<(u64, Vec<(u64, i64)>, Option<u64>)>,
+    pub(crate) homes: Vec<Moved>,
     /// Most extents of the device, and how many of them are held back.
     extents: (u64, usize),
 }

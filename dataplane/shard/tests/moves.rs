@@ -61,7 +61,7 @@ fn put(world: &mut World, homes: Homes, journal: JournalId) {
 
 fn changed(world: &mut World, homes: Homes, journal: JournalId) -> Delta {
     let (topic, partition) = entry(world);
-    let shard = ShardId(shard_of(journal.0) as u16);
+    let shard = ShardId(u16::from(journal.0 == 2));
     let partitions = Arc::new([PartitionEntry { journal, shard, ..partition }]);
     let topic = Arc::new(TopicEntry { partitions, ..TopicEntry::clone(&topic) });
     world.image.homes.insert(partition.id, Arc::new(homes));
@@ -72,7 +72,7 @@ fn changed(world: &mut World, homes: Homes, journal: JournalId) -> Delta {
 
 fn send_off(world: &mut World, to: u64) {
     let mut homes = homes(world);
-    let shard = ShardId(shard_of(to) as u16);
+    let shard = ShardId(u16::from(to == 2));
     homes.moving = Some(HomeEntry { journal: JournalId(to), shard, first: homes.first });
     let (_, partition) = entry(world);
     put(world, homes, partition.journal);

@@ -33,11 +33,11 @@ impl Bench {
     }
 
     pub(crate) fn restart(&mut self) -> Result<()> {
-        let gib = 20.0 * self.records as f64 / 1e6;
-        let records = (gib * f64::from(1 << 20)) as u64;
+        let gib = 20 * self.records / 1_000_000;
+        let records = gib << 20;
         let seconds = scale::restart(&self.dir("restart"), 10_000, records, SIZE)?;
         self.row(
-            &format!("restart after SIGKILL, {gib:.0} GiB in 10 k partitions"),
+            &format!("restart after SIGKILL, {gib} GiB in 10 k partitions"),
             format!("{seconds:.2} s"),
             "to serving".into(),
             json!({"seconds": seconds}),
